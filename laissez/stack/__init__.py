@@ -1,0 +1,1 @@
+"""The embedded PostgreSQL and Valkey, and the supervisor behind `manage.py up`. Plain Python: no Django, nothing else of the project."""

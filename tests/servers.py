@@ -1,0 +1,35 @@
+"""A pytest plugin, named with `-p`: PostgreSQL and Valkey for the session, before pytest-django reads the settings.
+
+Started once, by the process that the developer started; pytest-xdist's workers inherit the addresses. Servers named by
+DATABASE_URL and REDIS_URL are used as they are.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from laissez.stack import servers
+
+STACK = contextlib.ExitStack()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Start the servers, unless nothing will run or others are named."""
+    options = early_config.known_args_namespace
+    idle = options.help or options.version or "PYTEST_XDIST_WORKER" in os.environ
+    if not idle and not ("DATABASE_URL" in os.environ and "REDIS_URL" in os.environ):
+        folder = STACK.enter_context(tempfile.TemporaryDirectory(prefix="laissez-tests-", ignore_cleanup_errors=True))
+        addresses = STACK.enter_context(servers.running(Path(folder), purpose="pytest", durable=False))
+        os.environ |= addresses | {"LAISSEZ_STATE_DIR": folder}
+    return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Stop what was started; pytest-django has dropped its databases by now."""
+    STACK.close()
