@@ -25,7 +25,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Tenant",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 (
                     "public_id",
                     models.CharField(
@@ -42,15 +50,34 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Account",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(
-                        choices=[("tenant", "Tenant"), ("deposits", "Deposits"), ("revenue", "Revenue")], max_length=16
+                        choices=[
+                            ("tenant", "Tenant"),
+                            ("deposits", "Deposits"),
+                            ("revenue", "Revenue"),
+                        ],
+                        max_length=16,
                     ),
                 ),
-                ("balance_microdollars", models.BigIntegerField(editable=False, null=True)),
-                ("held_microdollars", models.BigIntegerField(editable=False, null=True)),
+                (
+                    "balance_microdollars",
+                    models.BigIntegerField(editable=False, null=True),
+                ),
+                (
+                    "held_microdollars",
+                    models.BigIntegerField(editable=False, null=True),
+                ),
                 ("credit_limit_microdollars", models.BigIntegerField(null=True)),
                 (
                     "tenant",
@@ -67,22 +94,57 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Transfer",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(
-                        choices=[("top_up", "Top Up"), ("charge", "Charge"), ("refund", "Refund")], max_length=16
+                        choices=[
+                            ("top_up", "Top Up"),
+                            ("charge", "Charge"),
+                            ("refund", "Refund"),
+                        ],
+                        max_length=16,
                     ),
                 ),
                 ("at", models.DateTimeField()),
                 ("reference", models.CharField(max_length=120)),
                 ("key", models.CharField(max_length=200, unique=True)),
-                ("written_by", models.BigIntegerField(db_default=tenants.models.CurrentTransaction(), editable=False)),
+                (
+                    "refund_of",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="refunds",
+                        to="tenants.transfer",
+                    ),
+                ),
+                (
+                    "written_by",
+                    models.BigIntegerField(
+                        db_default=tenants.models.CurrentTransaction(), editable=False
+                    ),
+                ),
             ],
             options={
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("kind__in", ["top_up", "charge", "refund"])), name="transfer_kind"
+                        condition=models.Q(
+                            models.Q(
+                                ("kind__in", ["top_up", "charge"]), ("refund_of", None)
+                            ),
+                            models.Q(("kind", "refund"), ("refund_of__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="transfer_kind",
                     )
                 ],
             },
@@ -90,18 +152,30 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Entry",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 ("amount_microdollars", models.BigIntegerField()),
                 (
                     "account",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="entries", to="tenants.account"
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="entries",
+                        to="tenants.account",
                     ),
                 ),
                 (
                     "transfer",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="entries", to="tenants.transfer"
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="entries",
+                        to="tenants.transfer",
                     ),
                 ),
             ],
@@ -112,7 +186,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Hold",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 ("reference", models.CharField(max_length=120)),
                 ("amount_microdollars", models.BigIntegerField()),
                 ("opened_at", models.DateTimeField()),
@@ -121,17 +203,22 @@ class Migration(migrations.Migration):
                 (
                     "account",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="holds", to="tenants.account"
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="holds",
+                        to="tenants.account",
                     ),
                 ),
             ],
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        condition=models.Q(("released_at", None)), fields=("reference",), name="hold_open_once"
+                        condition=models.Q(("released_at", None)),
+                        fields=("reference",),
+                        name="hold_open_once",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("amount_microdollars__gte", 0)), name="hold_not_negative"
+                        condition=models.Q(("amount_microdollars__gte", 0)),
+                        name="hold_not_negative",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("renewed_at__gte", models.F("opened_at"))),
@@ -139,7 +226,9 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            ("released_at", None), ("released_at__gte", models.F("opened_at")), _connector="OR"
+                            ("released_at", None),
+                            ("released_at__gte", models.F("opened_at")),
+                            _connector="OR",
                         ),
                         name="hold_released_after_opening",
                     ),
@@ -149,7 +238,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Member",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 (
                     "role",
                     models.CharField(
@@ -174,15 +271,22 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="members", to="tenants.tenant"
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="members",
+                        to="tenants.tenant",
                     ),
                 ),
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("user", "tenant"), name="member_once_per_tenant"),
+                    models.UniqueConstraint(
+                        fields=("user", "tenant"), name="member_once_per_tenant"
+                    ),
                     models.CheckConstraint(
-                        condition=models.Q(("role__in", ["owner", "engineer", "finance", "viewer"])), name="member_role"
+                        condition=models.Q(
+                            ("role__in", ["owner", "engineer", "finance", "viewer"])
+                        ),
+                        name="member_role",
                     ),
                 ],
             },
@@ -190,12 +294,20 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="IdempotencyKey",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 ("key", models.CharField(max_length=200)),
                 ("fingerprint", models.CharField(max_length=64)),
                 ("status", models.PositiveSmallIntegerField(null=True)),
                 ("body", models.JSONField(null=True)),
-                ("created_at", models.DateTimeField()),
+                ("answered_at", models.DateTimeField(null=True)),
                 (
                     "tenant",
                     models.ForeignKey(
@@ -207,14 +319,24 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("tenant", "key"), name="idempotency_key_once_per_tenant")
+                    models.UniqueConstraint(
+                        fields=("tenant", "key"), name="idempotency_key_once_per_tenant"
+                    )
                 ],
             },
         ),
         migrations.CreateModel(
             name="ApiToken",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
                 (
                     "public_id",
                     models.CharField(
@@ -229,7 +351,9 @@ class Migration(migrations.Migration):
                 ("digest", models.CharField(max_length=64, unique=True)),
                 (
                     "scopes",
-                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), size=None),
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=40), size=None
+                    ),
                 ),
                 ("created_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
@@ -238,7 +362,9 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, related_name="tokens", to="tenants.tenant"
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="tokens",
+                        to="tenants.tenant",
                     ),
                 ),
             ],
@@ -254,13 +380,16 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="account",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["tenant", "deposits", "revenue"])), name="account_kind"
+                condition=models.Q(("kind__in", ["tenant", "deposits", "revenue"])),
+                name="account_kind",
             ),
         ),
         migrations.AddConstraint(
             model_name="account",
             constraint=models.UniqueConstraint(
-                condition=models.Q(("tenant", None)), fields=("kind",), name="account_one_per_house_kind"
+                condition=models.Q(("tenant", None)),
+                fields=("kind",),
+                name="account_one_per_house_kind",
             ),
         ),
         migrations.AddConstraint(
@@ -295,7 +424,9 @@ class Migration(migrations.Migration):
                     (
                         "balance_microdollars__gte",
                         django.db.models.expressions.CombinedExpression(
-                            models.F("held_microdollars"), "-", models.F("credit_limit_microdollars")
+                            models.F("held_microdollars"),
+                            "-",
+                            models.F("credit_limit_microdollars"),
                         ),
                     ),
                     ("balance_microdollars", None),
@@ -307,13 +438,15 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="entry",
             constraint=models.UniqueConstraint(
-                fields=("transfer", "account"), name="entry_once_per_transfer_and_account"
+                fields=("transfer", "account"),
+                name="entry_once_per_transfer_and_account",
             ),
         ),
         migrations.AddConstraint(
             model_name="entry",
             constraint=models.CheckConstraint(
-                condition=models.Q(("amount_microdollars", 0), _negated=True), name="entry_moves_something"
+                condition=models.Q(("amount_microdollars", 0), _negated=True),
+                name="entry_moves_something",
             ),
         ),
     ]

@@ -160,7 +160,10 @@ DROP FUNCTION tenants_account_figures_follow();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("tenants", "0001_tenants_and_ledger"), ("laissez", "0002_event_and_audit_triggers")]
+    dependencies = [
+        ("tenants", "0001_tenants_and_ledger"),
+        ("laissez", "0002_event_and_audit_triggers"),
+    ]
 
     operations = [
         migrations.RunSQL(WRITTEN_ONCE, DROP_WRITTEN_ONCE),
