@@ -84,6 +84,7 @@ class ExecuteNotice:
 class ReturnDestination:
     """Abort the migration: tell the destination to leave (state closing); the job goes on at its source.
 
+    A pending migrate decision lapses with it (leaving becomes False).
     seek_expired: the job did not move in its seek time. lost: outbid there, or the unit failed.
     not_needed: it was a fall-back, and the source is the job's own again.
     """

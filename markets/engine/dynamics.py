@@ -9,7 +9,7 @@ differences between what the clearing says and who sits where.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markets.engine.actions import (
     MARKET_REASONS,
@@ -22,12 +22,20 @@ from markets.engine.actions import (
     NoticeReason,
     OpenAward,
     ReturnDestination,
-    ReturnReason,
     WithdrawNotice,
 )
-from markets.engine.book import Book, Offer, Participant, Row, participant_of, source_participant_of
+from markets.engine.bidding import book_as_it_stands, own_bid, prices_paid, tenures
+from markets.engine.book import Book, participant_of, source_participant_of
 from markets.engine.clearing import RULES, Clearing
-from markets.engine.floor import Floor, FloorJob, TableRow, Tenure, TypeOffer, Unit
+from markets.engine.deadlines import (
+    COOL_DOWN_US,
+    abort,
+    cool_down,
+    is_upgrade,
+    next_deadline,
+    without_spent_destinations,
+)
+from markets.engine.floor import Floor, FloorJob, Tenure, Unit
 
 __all__ = [
     "COOL_DOWN_US",
@@ -50,7 +58,6 @@ __all__ = [
     "prices_paid",
 ]
 
-COOL_DOWN_US = 60_000_000
 LEASES_PER_JOB = 2
 
 
@@ -64,27 +71,14 @@ class Plan:
 
 def book_of(floor: Floor) -> Book:
     """Return the book that the floor puts forward at this instant (MECHANISM section 2)."""
-    return _book(_without_spent_destinations(floor)[0])
+    return book_as_it_stands(without_spent_destinations(floor)[0])
 
 
 def plan(floor: Floor, rule: str = "launch_table") -> Plan:
     """Clear the book by the named rule and say what has to happen (MECHANISM section 3)."""
-    present, returned = _without_spent_destinations(floor)
-    clearing = RULES[rule](_book(present))
+    present, returned = without_spent_destinations(floor)
+    clearing = RULES[rule](book_as_it_stands(present))
     return Plan(clearing, (*returned, *_Planner(present, clearing).actions()))
-
-
-def next_deadline(floor: Floor) -> int | None:
-    """Return the earliest instant at which `plan` would act although nothing else has changed, if there is one.
-
-    It lies in the past when it is already due.
-    """
-    return min((instant for job in floor.jobs for instant in _deadlines(job, floor.now)), default=None)
-
-
-def cool_down(previous_us: int, *, first_us: int = COOL_DOWN_US) -> int:
-    """Return for how long a row is closed after its previous cool-down of that length (0: it never had one)."""
-    return 2 * previous_us if previous_us else first_us
 
 
 def gives_source_back(job: FloorJob) -> bool:
@@ -101,144 +95,171 @@ def gives_source_back(job: FloorJob) -> bool:
     return notice is not None and (job.leaving or (notice.reason == "claimed" and job.destination is None))
 
 
-def prices_paid(floor: Floor, clearing: Clearing) -> dict[int, int]:
-    """Return what every occupied lease pays from now on: the lease price in force, never above its own bid there.
+class _Planner:
+    """One plan in the making: a present floor, its clearing, and what they leave of every type."""
 
-    Micro-dollars per hour by lease. Whether a lease is billed at all (only once active) is the applier's to know.
-    """
-    offers = {offer.id: offer for offer in floor.types}
-    return {
-        tenure.lease: min(clearing.prices[tenure.type].lease, _own_bid(job, offers[tenure.type]))
-        for job in floor.jobs
-        for tenure in _tenures(job)
-    }
+    def __init__(self, floor: Floor, clearing: Clearing) -> None:
+        self.floor = floor
+        self.clearing = clearing
+        self.offers = {offer.id: offer for offer in floor.types}
+        self.usable = {unit.id for unit in floor.units if unit.usable}
+        self.free = _free_units(floor.units)
+        self.waiting: dict[int, list[_Win]] = defaultdict(list)
+        self.leaving: dict[int, int] = defaultdict(int)
 
+    def actions(self) -> Iterator[Action]:
+        """Yield destinations lost, awards, hand-overs, then notices: each step reads what the one before left."""
+        for job in self.floor.jobs:
+            yield from self._destination(job)
+            self._count_leavers(job)
+        for job in self.floor.jobs:
+            yield from self._award(job)
+        yield from self._hand_overs()
+        yield from self._notices()
 
-# From the floor to the book
+    def _assigned(self, job: FloorJob) -> int | None:
+        return self.clearing.assignment[participant_of(job.id)]
 
+    def _keeps_source(self, job: FloorJob, source: Tenure) -> bool:
+        """Return whether the clearing gives the unit that the job runs on to the job."""
+        if source.unit not in self.usable:
+            return False
+        if job.destination is None:
+            return self._assigned(job) == source.type
+        return self.clearing.assignment[source_participant_of(job.id)] is not None
 
-def _book(floor: Floor) -> Book:
-    supply = defaultdict(int)
-    usable = set()
-    for unit in floor.units:
-        if unit.usable:
-            supply[unit.type] += 1
-            usable.add(unit.id)
-    offers = {offer.id: offer for offer in floor.types}
-    participants = [participant for job in floor.jobs for participant in _participants(job, floor.now, offers, usable)]
-    return Book(
-        offers=tuple(Offer(offer.id, supply[offer.id], offer.base, offer.cap) for offer in floor.types),
-        participants=tuple(participants),
-    )
+    def _loss(self, job: FloorJob, source: Tenure) -> NoticeReason | None:
+        """Return why the job loses the unit it runs on; None if it keeps it or has won a better row."""
+        if source.unit not in self.usable:
+            return "drained"
+        if self._keeps_source(job, source):
+            return None
+        assigned = self._assigned(job)
+        if job.destination is None and assigned is not None and job.rank(assigned) < job.rank(source.type):
+            return None
+        offer = self.offers[source.type]
+        return "below_base" if own_bid(job, offer) < offer.base else "outbid"
 
-
-def _participants(
-    job: FloorJob, now: int, offers: dict[int, TypeOffer], usable: set[int]
-) -> Iterator[Participant]:
-    """Yield the one or two participants of a job; rows of foreign types are left out."""
-    source = job.source if job.source is not None and job.source.unit in usable else None
-    if job.destination is not None:
-        if source is not None:
-            yield _holder(job, source_participant_of(job.id), source.type, offers)
-        yield _holder(job, participant_of(job.id), job.destination.type, offers)
-        return
-    rows = _awake_rows(job, source, now)
-    holds = source.type if source is not None else job.award.type if job.award is not None else None
-    table = tuple(_row(row, keep, offers[row.type]) for row, keep in rows if row.type in offers)
-    yield Participant(participant_of(job.id), job.id, job.tenant, table, holds)
-
-
-def _holder(job: FloorJob, participant: int, type_id: int, offers: dict[int, TypeOffer]) -> Participant:
-    """Return the one-row participant for a unit that a job on two units sits on."""
-    row = job.row(type_id)
-    table = (_row(row, True, offers[type_id]),) if row is not None and type_id in offers else ()
-    return Participant(participant, job.id, job.tenant, table, type_id)
-
-
-def _awake_rows(job: FloorJob, source: Tenure | None, now: int) -> Iterator[tuple[TableRow, bool]]:
-    """Yield the rows that take part, each with whether it bids its keep price."""
-    held = job.rank(source.type) if source is not None else -1
-    for place, row in enumerate(job.rows):
-        if place >= held or (job.seeking and row.closed_until <= now):
-            yield row, place == held
-
-
-def _row(row: TableRow, keep: bool, offer: TypeOffer) -> Row:
-    return Row(row.type, _stated(row, keep, offer), row.accepted_at)
-
-
-def _stated(row: TableRow, keep: bool, offer: TypeOffer) -> int:
-    """Return the bid of a row, at its keep price or its max price."""
-    price = row.keep_price if keep and row.keep_price is not None else row.max_price
-    return offer.cap if price is None else price
-
-
-def _own_bid(job: FloorJob, offer: TypeOffer) -> int:
-    """Return the most a job pays where it sits: its keep price, at most the cap; the base price without a row."""
-    row = job.row(offer.id)
-    return offer.base if row is None else min(offer.cap, _stated(row, True, offer))
-
-
-def _tenures(job: FloorJob) -> tuple[Tenure, ...]:
-    own = tuple(tenure for tenure in (job.source, job.destination) if tenure is not None)
-    return own + job.closing
-
-
-# Destinations whose time is up
-
-
-def _without_spent_destinations(floor: Floor) -> tuple[Floor, tuple[Action, ...]]:
-    """Return the floor as if destinations past their seek deadline or on unusable units were given back already."""
-    usable = {unit.id for unit in floor.units if unit.usable}
-    actions: list[Action] = []
-    jobs = []
-    for job in floor.jobs:
-        reason = _spent(job, floor.now, usable)
-        if job.destination is not None and reason is not None:
-            actions += _abort(job, job.destination, reason)
-            jobs.append(_without_destination(job, floor.now))
+    def _destination(self, job: FloorJob) -> Iterator[Action]:
+        """Abort a migration whose destination is lost, or was a fall-back that is not needed any more."""
+        source, destination = job.source, job.destination
+        if source is None or destination is None:
+            return
+        if self._assigned(job) is None:
+            yield from abort(job, destination, "lost")
+        elif not job.leaving and not is_upgrade(job, destination.type) and self._keeps_source(job, source):
+            yield ReturnDestination(destination.lease, job.id, "not_needed")
         else:
-            jobs.append(job)
-    return replace(floor, jobs=tuple(jobs)), tuple(actions)
+            return
+        self._leaves(destination)
+
+    def _count_leavers(self, job: FloorJob) -> None:
+        """Count the units of a job that become free without anybody's claim."""
+        for tenure in job.closing:
+            self._leaves(tenure)
+        if job.source is not None and self._loss(job, job.source) is not None:
+            self._leaves(job.source)
+
+    def _leaves(self, tenure: Tenure) -> None:
+        if tenure.unit in self.usable:
+            self.leaving[tenure.type] += 1
+
+    def _award(self, job: FloorJob) -> Iterator[Action]:
+        """Close the award that the clearing does not repeat, open the one it makes, and note who waits."""
+        wins = self._win(job)
+        award = job.award
+        if award is not None and award.type != wins:
+            yield CloseAward(award.id, job.id)
+            if is_upgrade(job, award.type) and (wins is None or job.rank(wins) > job.rank(award.type)):
+                yield CoolDown(job.id, award.type)
+        if wins is None:
+            return
+        if award is not None and award.type == wins:
+            self.waiting[wins].append(_Win(award.since, job.id, award.id, _room(job)))
+        else:
+            yield OpenAward(job.id, wins)
+            self.waiting[wins].append(_Win(self.floor.now, job.id, None, _room(job)))
+
+    def _win(self, job: FloorJob) -> int | None:
+        """Return the type that the job is assigned and does not sit on."""
+        if job.destination is not None or (job.source is not None and self._keeps_source(job, job.source)):
+            return None
+        return self._assigned(job)
+
+    def _hand_overs(self) -> Iterator[Action]:
+        """Give free units to the earliest awards of their type whose jobs have room for one more lease."""
+        for type_id in sorted(self.waiting):
+            free = self.free[type_id]
+            still_waiting = []
+            for win in sorted(self.waiting[type_id]):
+                if free and win.has_room:
+                    yield HandOver(win.job, type_id, free.pop(), win.award)
+                else:
+                    still_waiting.append(win)
+            self.waiting[type_id] = still_waiting
+
+    def _notices(self) -> Iterator[Action]:
+        """Give, withdraw and execute notices."""
+        claimed = self._claimed()
+        for job in self.floor.jobs:
+            source = job.source
+            if source is None:
+                continue
+            reason = self._loss(job, source) or ("claimed" if source.lease in claimed else None)
+            yield from self._notice(job, source, reason)
+
+    def _notice(self, job: FloorJob, source: Tenure, reason: NoticeReason | None) -> Iterator[Action]:
+        notice = source.notice
+        if notice is None:
+            if reason is not None:
+                yield GiveNotice(source.lease, job.id, reason, self.floor.now + self.floor.notice_us)
+        elif reason is None and notice.reason in MARKET_REASONS:
+            yield WithdrawNotice(notice.id, source.lease, job.id)
+        elif notice.deadline <= self.floor.now:
+            yield ExecuteNotice(notice.id, source.lease, job.id)
+
+    def _claimed(self) -> set[int]:
+        """Return the leases of winners of a better row whose units are needed by waiting awards.
+
+        Those already under notice come first, so that a notice does not wander, then the lowest bids.
+        """
+        leavers: dict[int, list[tuple[bool, int, int, int]]] = defaultdict(list)
+        for job in self.floor.jobs:
+            source = job.source
+            if source is None or self._keeps_source(job, source) or self._loss(job, source) is not None:
+                continue
+            bid = own_bid(job, self.offers[source.type])
+            leavers[source.type].append((source.notice is None, bid, -job.id, source.lease))
+        return {
+            lease
+            for type_id, candidates in leavers.items()
+            for *_, lease in sorted(candidates)[: self._needed(type_id)]
+        }
+
+    def _needed(self, type_id: int) -> int:
+        """Return how many more units of a type its waiting awards need than are free or leaving."""
+        return max(0, len(self.waiting[type_id]) - len(self.free[type_id]) - self.leaving[type_id])
 
 
-def _spent(job: FloorJob, now: int, usable: set[int]) -> ReturnReason | None:
-    """Return why the destination cannot be kept, apart from what the clearing will say."""
-    if job.destination is None:
-        return None
-    if job.destination.unit not in usable:
-        return "lost"
-    if job.seek_deadline is not None and job.seek_deadline <= now:
-        return "seek_expired"
-    return None
+@dataclass(frozen=True, slots=True, order=True)
+class _Win:
+    """An award in line for a unit, ordered by since when it waits, then by job."""
+
+    since: int
+    job: int
+    award: int | None
+    has_room: bool
 
 
-def _without_destination(job: FloorJob, now: int) -> FloorJob:
-    """Return the job with its destination on the way out and, for an upgrade, that row closed."""
-    destination = job.destination
-    assert destination is not None
-    rows = job.rows
-    if _is_upgrade(job, destination.type):
-        rows = tuple(replace(row, closed_until=now + 1) if row.type == destination.type else row for row in rows)
-    return replace(job, rows=rows, destination=None, seek_deadline=None, closing=(*job.closing, destination))
+def _room(job: FloorJob) -> bool:
+    """Return whether the job may occupy one more unit."""
+    return len(tenures(job)) < LEASES_PER_JOB
 
 
-def _abort(job: FloorJob, destination: Tenure, reason: ReturnReason) -> Iterator[Action]:
-    yield ReturnDestination(destination.lease, job.id, reason)
-    if _is_upgrade(job, destination.type):
-        yield CoolDown(job.id, destination.type)
-
-
-def _is_upgrade(job: FloorJob, type_id: int) -> bool:
-    """Return whether the type stands above the one that the job runs on in its table."""
-    return job.source is not None and job.rank(type_id) < job.rank(job.source.type)
-
-
-def _deadlines(job: FloorJob, now: int) -> Iterator[int]:
-    if job.source is not None and job.source.notice is not None:
-        yield job.source.notice.deadline
-    if job.destination is not None and job.seek_deadline is not None:
-        yield job.seek_deadline
-    if job.seeking and job.source is not None and job.destination is None:
-        held = job.rank(job.source.type)
-        yield from (row.closed_until for row in job.rows[: max(held, 0)] if row.closed_until > now)
+def _free_units(units: Iterable[Unit]) -> dict[int, list[int]]:
+    """Return the unoccupied usable units by type, the lowest id last."""
+    free: dict[int, list[int]] = defaultdict(list)
+    for unit in sorted(units, key=lambda unit: -unit.id):
+        if unit.usable and unit.lease is None:
+            free[unit.type].append(unit.id)
+    return free

@@ -19,10 +19,7 @@ def parse_price(value: str | Decimal) -> int:
 
     ValueError, naming the value, unless it is finite, above zero, at most MAX_PRICE and has at most six decimals.
     """
-    try:
-        dollars = Decimal(value)
-    except (InvalidOperation, TypeError, ValueError):
-        raise ValueError(f"{value!r} is not a decimal number of dollars per hour") from None
+    dollars = _decimal(value)
     if not dollars.is_finite():
         raise ValueError(f"{value!r} is not a finite price")
     if dollars <= 0:
@@ -55,6 +52,18 @@ def amount(total: int) -> int:
     twice = 2 * rest
     round_up = twice > MICROSECONDS_PER_HOUR or (twice == MICROSECONDS_PER_HOUR and quotient % 2 == 1)
     return quotient + 1 if round_up else quotient
+
+
+def _decimal(value: str | Decimal) -> Decimal:
+    """Read plain decimal text; no underscores, no foreign digits, no surrounding blanks, all of which Decimal takes."""
+    if isinstance(value, Decimal):
+        return value
+    try:
+        if not isinstance(value, str) or not value.isascii() or "_" in value or value != value.strip():
+            raise InvalidOperation
+        return Decimal(value)
+    except InvalidOperation:
+        raise ValueError(f"{value!r} is not a decimal number of dollars per hour") from None
 
 
 def _fits_micro_dollars(dollars: Decimal) -> bool:
