@@ -1,6 +1,6 @@
 """Settings of the control plane, read from the environment; development needs none of it set.
 
-Production sets LAISSEZ_ENV=production and then every secret must be given: there is no default.
+Production sets LAISSEZ_ENV=production and then every secret must be given: there is no default. The tests set LAISSEZ_ENV=test.
 """
 
 import os
@@ -12,7 +12,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 STATE_DIR = Path(os.environ.get("LAISSEZ_STATE_DIR", BASE_DIR / ".local"))
-PRODUCTION = os.environ.get("LAISSEZ_ENV", "development") == "production"
+ENVIRONMENT = os.environ.get("LAISSEZ_ENV", "development")
+if ENVIRONMENT not in {"development", "test", "production"}:
+    raise ImproperlyConfigured(f"LAISSEZ_ENV={ENVIRONMENT!r} is none of development, test, production")
+PRODUCTION = ENVIRONMENT == "production"
 DEBUG = False
 
 
@@ -59,6 +62,7 @@ def _database(url: str) -> dict[str, Any]:
         "HOST": unquote(raw) if raw else host,
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options,
         "TEST": {"NAME": "test_" + unquote(parts.path.lstrip("/"))},
     }
@@ -117,6 +121,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": _database(_required("DATABASE_URL", "postgresql://laissez@localhost/laissez"))}
+if "LAISSEZ_DATABASE_POOL" in os.environ:  # the web process; a pool does not survive the forks of Celery
+    DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": int(_number("LAISSEZ_DATABASE_POOL", 8))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = _required("REDIS_URL", "redis://localhost:6379")
 
@@ -128,6 +134,10 @@ def redis_address(database: int) -> str:
     return f"{REDIS_URL.rstrip('/')}/{database}"
 
 
+CELERY_BROKER_URL = redis_address(0)
+if CELERY_BROKER_URL.startswith("unix://"):
+    CELERY_BROKER_URL = f"redis+socket://{REDIS_URL.removeprefix('unix://')}?virtual_host=0"
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_address(2)}}
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -178,7 +188,17 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(os.environ.get("LAISSEZ_STATIC_ROOT", STATE_DIR / "static"))
 STATICFILES_DIRS = [BASE_DIR / "static"]
-WHITENOISE_USE_FINDERS = not PRODUCTION
+# Compressing takes seconds at every start, so that only production does; tests read the files where they lie.
+STATIC_STORAGE = {
+    "development": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage",
+    "test": "django.contrib.staticfiles.storage.StaticFilesStorage",
+    "production": "whitenoise.storage.CompressedManifestStaticFilesStorage",
+}
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": STATIC_STORAGE[ENVIRONMENT]},
+}
+WHITENOISE_USE_FINDERS = ENVIRONMENT == "test"
 WHITENOISE_AUTOREFRESH = False
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION

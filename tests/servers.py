@@ -21,11 +21,15 @@ STACK = contextlib.ExitStack()
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
     """Start the servers, unless nothing will run or others are named."""
     options = early_config.known_args_namespace
-    idle = options.help or options.version or "PYTEST_XDIST_WORKER" in os.environ
-    if not idle and not ("DATABASE_URL" in os.environ and "REDIS_URL" in os.environ):
+    os.environ["DJANGO_SETTINGS_MODULE"] = "laissez.settings"
+    without_django = early_config.pluginmanager.is_blocked("django")
+    idle = options.help or options.version or without_django or "PYTEST_XDIST_WORKER" in os.environ
+    if not idle:
         folder = STACK.enter_context(tempfile.TemporaryDirectory(prefix="laissez-tests-", ignore_cleanup_errors=True))
-        addresses = STACK.enter_context(servers.running(Path(folder), purpose="pytest", durable=False))
-        os.environ |= addresses | {"LAISSEZ_STATE_DIR": folder}
+        (Path(folder) / "static").mkdir()
+        os.environ |= {"LAISSEZ_ENV": "test", "LAISSEZ_STATE_DIR": folder}
+        if not {"DATABASE_URL", "REDIS_URL"} <= os.environ.keys():
+            os.environ |= STACK.enter_context(servers.running(Path(folder), purpose="pytest", durable=False))
     return (yield)
 
 

@@ -35,6 +35,7 @@ def postgres_spec(state: Path, *, durable: bool = True) -> ProcessSpec:
         stop_signal=signal.SIGINT,
         death_signal=signal.SIGINT,
         grace_seconds=20,
+        before=lambda: postgres.initialise(state, durable=durable),
         ready=lambda pid: postgres.is_ready(state, pid),
         unprivileged=postgres.folders(state),
     )

@@ -1,0 +1,31 @@
+"""A supervisor with small children, to be run, stopped and killed by the tests: `python -m tests.stack.supervised STATE`."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from laissez.stack.process import ProcessSpec
+from laissez.stack.supervisor import Supervisor
+
+SLEEPER = "import time; time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPER}"
+ESCAPING = f"""
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", {SLEEPER!r}], start_new_session=True)
+time.sleep(600)
+"""
+
+
+def python(name: str, code: str, *, stop_rank: int = 10, **more: Any) -> ProcessSpec:
+    """A process that runs a few lines of Python."""
+    return ProcessSpec(name=name, command=(sys.executable, "-c", code), stop_rank=stop_rank, **more)
+
+
+if __name__ == "__main__":
+    state = Path(sys.argv[1])
+    children = [
+        python("sleeper", SLEEPER),
+        python("stubborn", STUBBORN, grace_seconds=0.5),
+        python("escaping", ESCAPING),
+    ]
+    Supervisor(children, state).run(started=lambda: print("everything runs", flush=True))
