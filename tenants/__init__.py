@@ -1,0 +1,1 @@
+"""The tenants: who may act, and who pays."""

@@ -17,9 +17,7 @@ from laissez.ids import new_id
 class Tenant(models.Model):
     """A customer: whoever owns jobs and pays for them."""
 
-    public_id = models.CharField(
-        max_length=40, unique=True, default=partial(new_id, "ten"), editable=False
-    )
+    public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "ten"), editable=False)
     name = models.CharField(max_length=80, unique=True)
     created_at = models.DateTimeField()
 
@@ -41,20 +39,15 @@ class Member(models.Model):
         FINANCE = "finance"
         VIEWER = "viewer"
 
-    user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
-    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="members")
     role = models.CharField(max_length=16, choices=Role, default=Role.ENGINEER)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["user", "tenant"], name="member_once_per_tenant"
-            ),
+            models.UniqueConstraint(fields=["user", "tenant"], name="member_once_per_tenant"),
             models.CheckConstraint(
-                condition=Q(role__in=["owner", "engineer", "finance", "viewer"]),
-                name="member_role",
+                condition=Q(role__in=["owner", "engineer", "finance", "viewer"]), name="member_role"
             ),
         ]
 
@@ -65,9 +58,15 @@ class Member(models.Model):
 class ApiToken(models.Model):
     """A program's way in. Only the hash of the token is here; `prefix` tells two apart."""
 
-    public_id = models.CharField(
-        max_length=40, unique=True, default=partial(new_id, "tok"), editable=False
-    )
+    class Scope(models.TextChoices):
+        PRICES_READ = "prices:read"
+        JOBS_READ = "jobs:read"
+        JOBS_WRITE = "jobs:write"
+        BIDS_WRITE = "bids:write"
+        BILLING_READ = "billing:read"
+        WEBHOOKS_WRITE = "webhooks:write"
+
+    public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "tok"), editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="tokens")
     name = models.CharField(max_length=80)
     prefix = models.CharField(max_length=20)
@@ -80,10 +79,7 @@ class ApiToken(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(expires_at__gt=F("created_at")),
-                name="token_expires_after_creation",
-            ),
+            models.CheckConstraint(condition=Q(expires_at__gt=F("created_at")), name="token_expires_after_creation")
         ]
 
     def __str__(self) -> str:
@@ -93,9 +89,7 @@ class ApiToken(models.Model):
 class IdempotencyKey(models.Model):
     """A request already answered: the same key answers the same again. Written in the transaction of its effect."""
 
-    tenant = models.ForeignKey(
-        Tenant, on_delete=models.PROTECT, related_name="idempotency_keys"
-    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="idempotency_keys")
     key = models.CharField(max_length=200)
     fingerprint = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)
@@ -103,11 +97,7 @@ class IdempotencyKey(models.Model):
     answered_at = models.DateTimeField(null=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["tenant", "key"], name="idempotency_key_once_per_tenant"
-            )
-        ]
+        constraints = [models.UniqueConstraint(fields=["tenant", "key"], name="idempotency_key_once_per_tenant")]
 
     def __str__(self) -> str:
         return self.key
@@ -125,24 +115,15 @@ class Account(models.Model):
         REVENUE = "revenue"  # where charges go
 
     kind = models.CharField(max_length=16, choices=Kind)
-    tenant = models.OneToOneField(
-        Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="account"
-    )
+    tenant = models.OneToOneField(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="account")
     balance_microdollars = models.BigIntegerField(null=True, editable=False)
     held_microdollars = models.BigIntegerField(null=True, editable=False)
     credit_limit_microdollars = models.BigIntegerField(null=True)
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(kind__in=["tenant", "deposits", "revenue"]),
-                name="account_kind",
-            ),
-            models.UniqueConstraint(
-                fields=["kind"],
-                condition=Q(tenant=None),
-                name="account_one_per_house_kind",
-            ),
+            models.CheckConstraint(condition=Q(kind__in=["tenant", "deposits", "revenue"]), name="account_kind"),
+            models.UniqueConstraint(fields=["kind"], condition=Q(tenant=None), name="account_one_per_house_kind"),
             models.CheckConstraint(
                 condition=Q(
                     kind="tenant",
@@ -163,10 +144,7 @@ class Account(models.Model):
                 name="account_figures_belong_to_tenants",
             ),
             models.CheckConstraint(
-                condition=Q(
-                    balance_microdollars__gte=F("held_microdollars")
-                    - F("credit_limit_microdollars")
-                )
+                condition=Q(balance_microdollars__gte=F("held_microdollars") - F("credit_limit_microdollars"))
                 | Q(balance_microdollars=None),
                 name="account_within_credit",
             ),
@@ -197,18 +175,15 @@ class Transfer(models.Model):
     at = models.DateTimeField()
     reference = models.CharField(max_length=120)
     key = models.CharField(max_length=200, unique=True)
-    refund_of = models.ForeignKey(
-        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="refunds"
-    )
+    refund_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.PROTECT, related_name="refunds")
     written_by = models.BigIntegerField(db_default=CurrentTransaction(), editable=False)
 
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(kind__in=["top_up", "charge"], refund_of=None)
-                | Q(kind="refund", refund_of__isnull=False),
+                condition=Q(kind__in=["top_up", "charge"], refund_of=None) | Q(kind="refund", refund_of__isnull=False),
                 name="transfer_kind",
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -218,24 +193,18 @@ class Transfer(models.Model):
 class Entry(models.Model):
     """One side of a transfer: what it adds to an account, negative when it takes."""
 
-    transfer = models.ForeignKey(
-        Transfer, on_delete=models.PROTECT, related_name="entries"
-    )
-    account = models.ForeignKey(
-        Account, on_delete=models.PROTECT, related_name="entries"
-    )
+    transfer = models.ForeignKey(Transfer, on_delete=models.PROTECT, related_name="entries")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="entries")
     amount_microdollars = models.BigIntegerField()
+    written_by = models.BigIntegerField(db_default=CurrentTransaction(), editable=False)
+
+    balance_after: int  # the account's balance once this entry was written; only on rows of `statement_entries`
 
     class Meta:
         verbose_name_plural = "entries"
         constraints = [
-            models.UniqueConstraint(
-                fields=["transfer", "account"],
-                name="entry_once_per_transfer_and_account",
-            ),
-            models.CheckConstraint(
-                condition=~Q(amount_microdollars=0), name="entry_moves_something"
-            ),
+            models.UniqueConstraint(fields=["transfer", "account"], name="entry_once_per_transfer_and_account"),
+            models.CheckConstraint(condition=~Q(amount_microdollars=0), name="entry_moves_something"),
         ]
 
     def __str__(self) -> str:
@@ -243,7 +212,7 @@ class Entry(models.Model):
 
 
 class Hold(models.Model):
-    """Funds of a tenant set aside for something named by `reference`. Released once; what is left then is free again."""
+    """Funds of a tenant set aside for what `reference` names. Released once; what is left then is free again."""
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="holds")
     reference = models.CharField(max_length=120)
@@ -254,21 +223,11 @@ class Hold(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["reference"],
-                condition=Q(released_at=None),
-                name="hold_open_once",
-            ),
+            models.UniqueConstraint(fields=["reference"], condition=Q(released_at=None), name="hold_open_once"),
+            models.CheckConstraint(condition=Q(amount_microdollars__gte=0), name="hold_not_negative"),
+            models.CheckConstraint(condition=Q(renewed_at__gte=F("opened_at")), name="hold_renewed_after_opening"),
             models.CheckConstraint(
-                condition=Q(amount_microdollars__gte=0), name="hold_not_negative"
-            ),
-            models.CheckConstraint(
-                condition=Q(renewed_at__gte=F("opened_at")),
-                name="hold_renewed_after_opening",
-            ),
-            models.CheckConstraint(
-                condition=Q(released_at=None) | Q(released_at__gte=F("opened_at")),
-                name="hold_released_after_opening",
+                condition=Q(released_at=None) | Q(released_at__gte=F("opened_at")), name="hold_released_after_opening"
             ),
         ]
 

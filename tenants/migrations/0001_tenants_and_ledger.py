@@ -16,24 +16,14 @@ import tenants.models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
-    ]
+    dependencies = [migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
 
     operations = [
         BtreeGistExtension(),
         migrations.CreateModel(
             name="Tenant",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "public_id",
                     models.CharField(
@@ -50,34 +40,15 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Account",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "kind",
                     models.CharField(
-                        choices=[
-                            ("tenant", "Tenant"),
-                            ("deposits", "Deposits"),
-                            ("revenue", "Revenue"),
-                        ],
-                        max_length=16,
+                        choices=[("tenant", "Tenant"), ("deposits", "Deposits"), ("revenue", "Revenue")], max_length=16
                     ),
                 ),
-                (
-                    "balance_microdollars",
-                    models.BigIntegerField(editable=False, null=True),
-                ),
-                (
-                    "held_microdollars",
-                    models.BigIntegerField(editable=False, null=True),
-                ),
+                ("balance_microdollars", models.BigIntegerField(editable=False, null=True)),
+                ("held_microdollars", models.BigIntegerField(editable=False, null=True)),
                 ("credit_limit_microdollars", models.BigIntegerField(null=True)),
                 (
                     "tenant",
@@ -94,24 +65,11 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Transfer",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "kind",
                     models.CharField(
-                        choices=[
-                            ("top_up", "Top Up"),
-                            ("charge", "Charge"),
-                            ("refund", "Refund"),
-                        ],
-                        max_length=16,
+                        choices=[("top_up", "Top Up"), ("charge", "Charge"), ("refund", "Refund")], max_length=16
                     ),
                 ),
                 ("at", models.DateTimeField()),
@@ -127,74 +85,49 @@ class Migration(migrations.Migration):
                         to="tenants.transfer",
                     ),
                 ),
-                (
-                    "written_by",
-                    models.BigIntegerField(
-                        db_default=tenants.models.CurrentTransaction(), editable=False
-                    ),
-                ),
+                ("written_by", models.BigIntegerField(db_default=tenants.models.CurrentTransaction(), editable=False)),
             ],
             options={
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(
-                                ("kind__in", ["top_up", "charge"]), ("refund_of", None)
-                            ),
+                            models.Q(("kind__in", ["top_up", "charge"]), ("refund_of", None)),
                             models.Q(("kind", "refund"), ("refund_of__isnull", False)),
                             _connector="OR",
                         ),
                         name="transfer_kind",
                     )
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
             name="Entry",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("amount_microdollars", models.BigIntegerField()),
+                (
+                    "written_by",
+                    models.BigIntegerField(db_default=tenants.models.CurrentTransaction(), editable=False),
+                ),
                 (
                     "account",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="entries",
-                        to="tenants.account",
+                        on_delete=django.db.models.deletion.PROTECT, related_name="entries", to="tenants.account"
                     ),
                 ),
                 (
                     "transfer",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="entries",
-                        to="tenants.transfer",
+                        on_delete=django.db.models.deletion.PROTECT, related_name="entries", to="tenants.transfer"
                     ),
                 ),
             ],
-            options={
-                "verbose_name_plural": "entries",
-            },
+            options={"verbose_name_plural": "entries"},
         ),
         migrations.CreateModel(
             name="Hold",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("reference", models.CharField(max_length=120)),
                 ("amount_microdollars", models.BigIntegerField()),
                 ("opened_at", models.DateTimeField()),
@@ -203,22 +136,17 @@ class Migration(migrations.Migration):
                 (
                     "account",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="holds",
-                        to="tenants.account",
+                        on_delete=django.db.models.deletion.PROTECT, related_name="holds", to="tenants.account"
                     ),
                 ),
             ],
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        condition=models.Q(("released_at", None)),
-                        fields=("reference",),
-                        name="hold_open_once",
+                        condition=models.Q(("released_at", None)), fields=("reference",), name="hold_open_once"
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("amount_microdollars__gte", 0)),
-                        name="hold_not_negative",
+                        condition=models.Q(("amount_microdollars__gte", 0)), name="hold_not_negative"
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("renewed_at__gte", models.F("opened_at"))),
@@ -226,27 +154,17 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            ("released_at", None),
-                            ("released_at__gte", models.F("opened_at")),
-                            _connector="OR",
+                            ("released_at", None), ("released_at__gte", models.F("opened_at")), _connector="OR"
                         ),
                         name="hold_released_after_opening",
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
             name="Member",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "role",
                     models.CharField(
@@ -271,38 +189,23 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="members",
-                        to="tenants.tenant",
+                        on_delete=django.db.models.deletion.PROTECT, related_name="members", to="tenants.tenant"
                     ),
                 ),
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("user", "tenant"), name="member_once_per_tenant"
-                    ),
+                    models.UniqueConstraint(fields=("user", "tenant"), name="member_once_per_tenant"),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            ("role__in", ["owner", "engineer", "finance", "viewer"])
-                        ),
-                        name="member_role",
+                        condition=models.Q(("role__in", ["owner", "engineer", "finance", "viewer"])), name="member_role"
                     ),
-                ],
+                ]
             },
         ),
         migrations.CreateModel(
             name="IdempotencyKey",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("key", models.CharField(max_length=200)),
                 ("fingerprint", models.CharField(max_length=64)),
                 ("status", models.PositiveSmallIntegerField(null=True)),
@@ -319,24 +222,14 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("tenant", "key"), name="idempotency_key_once_per_tenant"
-                    )
-                ],
+                    models.UniqueConstraint(fields=("tenant", "key"), name="idempotency_key_once_per_tenant")
+                ]
             },
         ),
         migrations.CreateModel(
             name="ApiToken",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True,
-                        primary_key=True,
-                        serialize=False,
-                        verbose_name="ID",
-                    ),
-                ),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "public_id",
                     models.CharField(
@@ -351,9 +244,7 @@ class Migration(migrations.Migration):
                 ("digest", models.CharField(max_length=64, unique=True)),
                 (
                     "scopes",
-                    django.contrib.postgres.fields.ArrayField(
-                        base_field=models.CharField(max_length=40), size=None
-                    ),
+                    django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), size=None),
                 ),
                 ("created_at", models.DateTimeField()),
                 ("expires_at", models.DateTimeField()),
@@ -362,9 +253,7 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT,
-                        related_name="tokens",
-                        to="tenants.tenant",
+                        on_delete=django.db.models.deletion.PROTECT, related_name="tokens", to="tenants.tenant"
                     ),
                 ),
             ],
@@ -374,22 +263,19 @@ class Migration(migrations.Migration):
                         condition=models.Q(("expires_at__gt", models.F("created_at"))),
                         name="token_expires_after_creation",
                     )
-                ],
+                ]
             },
         ),
         migrations.AddConstraint(
             model_name="account",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["tenant", "deposits", "revenue"])),
-                name="account_kind",
+                condition=models.Q(("kind__in", ["tenant", "deposits", "revenue"])), name="account_kind"
             ),
         ),
         migrations.AddConstraint(
             model_name="account",
             constraint=models.UniqueConstraint(
-                condition=models.Q(("tenant", None)),
-                fields=("kind",),
-                name="account_one_per_house_kind",
+                condition=models.Q(("tenant", None)), fields=("kind",), name="account_one_per_house_kind"
             ),
         ),
         migrations.AddConstraint(
@@ -424,9 +310,7 @@ class Migration(migrations.Migration):
                     (
                         "balance_microdollars__gte",
                         django.db.models.expressions.CombinedExpression(
-                            models.F("held_microdollars"),
-                            "-",
-                            models.F("credit_limit_microdollars"),
+                            models.F("held_microdollars"), "-", models.F("credit_limit_microdollars")
                         ),
                     ),
                     ("balance_microdollars", None),
@@ -438,15 +322,13 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="entry",
             constraint=models.UniqueConstraint(
-                fields=("transfer", "account"),
-                name="entry_once_per_transfer_and_account",
+                fields=("transfer", "account"), name="entry_once_per_transfer_and_account"
             ),
         ),
         migrations.AddConstraint(
             model_name="entry",
             constraint=models.CheckConstraint(
-                condition=models.Q(("amount_microdollars", 0), _negated=True),
-                name="entry_moves_something",
+                condition=models.Q(("amount_microdollars", 0), _negated=True), name="entry_moves_something"
             ),
         ),
     ]

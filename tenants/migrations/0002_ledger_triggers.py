@@ -49,9 +49,8 @@ CREATE TRIGGER transfer_is_written_now BEFORE INSERT ON tenants_transfer
 
 CREATE FUNCTION tenants_entry_is_written_with_its_transfer() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (
-        SELECT FROM tenants_transfer
-        WHERE id = NEW.transfer_id AND written_by = pg_current_xact_id()::text::bigint
+    IF NEW.written_by <> pg_current_xact_id()::text::bigint OR NOT EXISTS (
+        SELECT FROM tenants_transfer WHERE id = NEW.transfer_id AND written_by = NEW.written_by
     ) THEN
         RAISE EXCEPTION 'transfer % is settled: entries are written in the transaction of their transfer', NEW.transfer_id
             USING ERRCODE = 'integrity_constraint_violation';
@@ -160,10 +159,7 @@ DROP FUNCTION tenants_account_figures_follow();
 
 
 class Migration(migrations.Migration):
-    dependencies = [
-        ("tenants", "0001_tenants_and_ledger"),
-        ("laissez", "0002_event_and_audit_triggers"),
-    ]
+    dependencies = [("tenants", "0001_tenants_and_ledger"), ("laissez", "0002_event_and_audit_triggers")]
 
     operations = [
         migrations.RunSQL(WRITTEN_ONCE, DROP_WRITTEN_ONCE),

@@ -1,0 +1,178 @@
+"""Events are appended with the change they tell of, and announced after it is committed.
+
+A service is handed an `Outbox` and adds drafts to it, however deep it stands; whoever opened the transaction publishes
+them once, as its last statements. Numbers are taken under the stream's row lock, so a stream has no gaps and its order
+is the order of commits. What goes through channels is a hint only: a reader that misses it finds the rows anyway.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+from asgiref.sync import async_to_sync
+from channels.layers import get_channel_layer
+from django.db import OperationalError, connection, transaction
+from redis.exceptions import RedisError
+
+from laissez import clock
+from laissez.models import Event, Stream
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+HINT_SECONDS = 1.0
+"""The most a hint may delay its sender when the channel layer does not answer."""
+
+RETRIES = 3
+RETRIED = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event before it has a number. `data` is JSON with units in its names; `type` as in the event vocabulary."""
+
+    stream: str
+    type: str
+    subject: str
+    data: Mapping[str, Any]
+
+
+class Outbox:
+    """What one transaction has to tell, and its one reading of the clock. Passed down to every service that writes."""
+
+    def __init__(self, *, now: datetime | None = None) -> None:
+        self._now = now
+        self._drafts: list[Draft] = []
+
+    @property
+    def drafts(self) -> Sequence[Draft]:
+        """The drafts so far, in the order in which they were added."""
+        return tuple(self._drafts)
+
+    def now(self) -> datetime:
+        """The transaction's market time: the database's clock at the first call. Make that call after the locks."""
+        if self._now is None:
+            self._now = clock.now()
+        return self._now
+
+    def add(self, stream: str, type_: str, subject: str, data: Mapping[str, Any]) -> None:
+        """Keep an event for the end of the transaction."""
+        self._drafts.append(Draft(stream, type_, subject, data))
+
+
+def transact(work: Callable[[Outbox], T]) -> T:
+    """Run `work` in one transaction of its own and publish what it put into its outbox.
+
+    A deadlock or a serialization failure undoes everything and runs `work` again with a fresh outbox, a few times at
+    most, so `work` must act on the database only. Returns what `work` returned; nothing is announced if it raised.
+    """
+    for _ in range(RETRIES):
+        try:
+            return _attempt(work)
+        except OperationalError as error:
+            if connection.in_atomic_block or not isinstance(error.__cause__, RETRIED):
+                raise
+            logger.warning("The transaction is tried again: %s", type(error.__cause__).__name__)
+    return _attempt(work)
+
+
+def _attempt(work: Callable[[Outbox], T]) -> T:
+    with transaction.atomic(durable=True):
+        outbox = Outbox()
+        result = work(outbox)
+        if outbox.drafts:
+            publish(outbox.drafts, at=outbox.now())
+        return result
+
+
+def rehearse(work: Callable[[Outbox], T]) -> T:
+    """Run `work` as `transact` would, constraints included, then undo it and announce nothing: a dry run."""
+    with transaction.atomic(durable=True):
+        result = work(Outbox())
+        connection.check_constraints()
+        transaction.set_rollback(True)
+    return result
+
+
+def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
+    """Append a transaction's events, numbered in the order given, and hint at them once they are committed.
+
+    Call it once, as the last statements of a transaction: it locks the streams in the order of their ids, and nothing
+    may be locked after streams.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("Events are published in the transaction of the change they tell of.")
+    if not drafts:
+        return []
+    counts = Counter(draft.stream for draft in drafts)
+    streams = _advance(counts)
+    following = {name: last_seq - counts[name] + 1 for name, (_, last_seq) in streams.items()}
+    events = []
+    for draft in drafts:
+        events.append(
+            Event(
+                stream_id=streams[draft.stream][0],
+                seq=following[draft.stream],
+                type=draft.type,
+                subject=draft.subject,
+                at=at,
+                data=dict(draft.data),
+            )
+        )
+        following[draft.stream] += 1
+    Event.objects.bulk_create(events)
+    hints = [{"stream": name, "seq": last_seq} for name, (_, last_seq) in streams.items()]
+    transaction.on_commit(partial(_announce, hints), robust=True)
+    return events
+
+
+def _advance(counts: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Count each stream up under its lock. Returns its id and its new last number by name."""
+    names = sorted(counts)
+    known = set(Stream.objects.filter(name__in=names).values_list("name", flat=True))
+    Stream.objects.bulk_create(
+        [Stream(name=name) for name in names if name not in known],
+        ignore_conflicts=True,  # another transaction may create the same stream at this moment
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT id FROM laissez_stream WHERE name = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [names])
+        cursor.execute(
+            "UPDATE laissez_stream AS stream SET last_seq = last_seq + more.count"
+            " FROM unnest(%s::text[], %s::bigint[]) AS more(name, count) WHERE stream.name = more.name"
+            " RETURNING stream.name, stream.id, stream.last_seq",
+            [names, [counts[name] for name in names]],
+        )
+        return {name: (stream, last_seq) for name, stream, last_seq in cursor.fetchall()}
+
+
+def group_of(stream: str) -> str:
+    """The channel-layer group that gets a stream's hints, `{"type": "stream.hint", "stream", "seq"}`."""
+    return "stream." + stream.replace(":", ".")
+
+
+def _announce(hints: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        async_to_sync(_send)(hints)
+    except (OSError, RedisError) as error:
+        logger.warning(
+            "The hint at %d streams was not delivered, readers find the rows by polling: %s: %s",
+            len(hints),
+            type(error).__name__,
+            error,
+        )
+
+
+async def _send(hints: Sequence[Mapping[str, Any]]) -> None:
+    layer = get_channel_layer()
+    if layer is None:
+        return
+    async with asyncio.timeout(HINT_SECONDS):
+        for hint in hints:
+            await layer.group_send(group_of(hint["stream"]), {"type": "stream.hint", **hint})

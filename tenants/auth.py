@@ -1,0 +1,116 @@
+"""Who is asking, and for which tenant: tokens for programs, sessions for people.
+
+Whichever way a request came in, `request.auth` is a `Principal`, and `request.auth.tenant` is all that it may see.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Q
+from rest_framework import authentication, permissions
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from laissez import clock
+from laissez.credentials import digest, is_well_formed
+from tenants import selectors
+from tenants.models import ApiToken, Member, Tenant
+from tenants.services.accounts import TOKEN_KIND
+
+READING = frozenset({"prices:read", "jobs:read", "billing:read"})
+ROLE_SCOPES = {
+    Member.Role.OWNER: frozenset(ApiToken.Scope.values),
+    Member.Role.ENGINEER: frozenset(ApiToken.Scope.values),
+    Member.Role.FINANCE: frozenset({"prices:read", "billing:read"}),
+    Member.Role.VIEWER: READING,
+}
+LAST_USE_STEP = timedelta(minutes=1)
+SESSION_TENANT = "tenant"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The asker: the tenant it acts for, what it may do, and its name for the audit trail."""
+
+    tenant: Tenant
+    scopes: frozenset[str]
+    actor: str
+
+    @property
+    def is_authenticated(self) -> bool:
+        """A principal exists only once it is proven, as REST framework's permissions want to hear."""
+        return True
+
+
+class TokenAuthentication(authentication.BaseAuthentication):
+    """`Authorization: Bearer lz_live_...`. Every state in which a token is no good has a code of its own."""
+
+    def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:
+        """The principal of the token, None when there is no bearer token at all; 401 otherwise."""
+        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        token = _valid_token(text.strip())
+        principal = Principal(token.tenant, frozenset(token.scopes), f"token {token.public_id}")
+        return principal, principal
+
+    def authenticate_header(self, request: Request) -> str:
+        """The challenge of a 401."""
+        return 'Bearer realm="laissez"'
+
+
+def _valid_token(text: str) -> ApiToken:
+    if not is_well_formed(text, kind=TOKEN_KIND):
+        raise AuthenticationFailed("This is not a token, or a part of it is missing.", "token_malformed")
+    token = ApiToken.objects.select_related("tenant").filter(digest=digest(text)).first()
+    if token is None:
+        raise AuthenticationFailed("There is no such token.", "token_unknown")
+    if token.revoked_at is not None:
+        raise AuthenticationFailed(f"The token {token.name!r} was revoked.", "token_revoked")
+    now = clock.now()
+    if token.expires_at <= now:
+        raise AuthenticationFailed(f"The token {token.name!r} has expired.", "token_expired")
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USE_STEP)
+    ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    return token
+
+
+class SessionAuthentication(authentication.SessionAuthentication):
+    """The signed-in person's session, with its CSRF check. The tenant is the one chosen, else the oldest membership."""
+
+    def authenticate(self, request: Request) -> tuple[object, Principal] | None:
+        """The person and their principal, None when nobody is signed in; 403 for a person without a tenant."""
+        found = super().authenticate(request)
+        if found is None:
+            return None
+        user = found[0]
+        principal = principal_of(user.pk, str(user), chosen=request._request.session.get(SESSION_TENANT))
+        if principal is None:
+            raise PermissionDenied("This user belongs to no tenant.", "no_tenant")
+        return user, principal
+
+
+def principal_of(user_id: int, username: str, *, chosen: str | None = None) -> Principal | None:
+    """The principal of a signed-in person, for pages as well as for the API. None when they belong to no tenant.
+
+    `chosen` is the public id of the tenant that the person picked; one that is not theirs is ignored.
+    """
+    members = list(selectors.memberships(user_id))
+    if not members:
+        return None
+    member = next((member for member in members if member.tenant.public_id == chosen), members[0])
+    return Principal(member.tenant, ROLE_SCOPES[Member.Role(member.role)], f"user {username}")
+
+
+def scope(needed: str) -> type[permissions.BasePermission]:
+    """A permission class that asks for one scope: `permission_classes = [scope("jobs:write")]`."""
+
+    class HasScope(permissions.BasePermission):
+        code = "scope_missing"
+        message = f"This needs the scope {needed}."
+
+        def has_permission(self, request: Request, view: APIView) -> bool:
+            return isinstance(request.auth, Principal) and needed in request.auth.scopes
+
+    return HasScope

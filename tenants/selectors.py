@@ -1,0 +1,115 @@
+"""What a tenant may know of its own money. Every function takes the tenant and finds nothing of anybody else's."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, Q, QuerySet, Sum, Window
+
+from laissez.errors import NotFound
+from tenants.models import Account, ApiToken, Entry, Hold, Member, Tenant
+
+
+def tenant_named(text: str) -> Tenant:
+    """The tenant of a name or public id, for operators. NotFound when there is none."""
+    tenant = Tenant.objects.filter(Q(name=text) | Q(public_id=text)).first()
+    if tenant is None:
+        raise NotFound("tenant")
+    return tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """A tenant's money at one moment, in micro-dollars."""
+
+    balance: int
+    held: int
+    credit_limit: int
+
+    @property
+    def available(self) -> int:
+        """What new holds and charges may take."""
+        return self.balance - self.held + self.credit_limit
+
+
+def funds(tenant: Tenant) -> Funds:
+    """Balance, holds and credit of a tenant, read together."""
+    return funds_of(Account.objects.get(tenant=tenant))
+
+
+def funds_of(account: Account) -> Funds:
+    """The figures of a tenant's account as it was read."""
+    return Funds(
+        balance=account.balance_microdollars or 0,
+        held=account.held_microdollars or 0,
+        credit_limit=account.credit_limit_microdollars or 0,
+    )
+
+
+def balance(tenant: Tenant) -> int:
+    """All top-ups and refunds less all charges, in micro-dollars."""
+    return funds(tenant).balance
+
+
+def available(tenant: Tenant) -> int:
+    """What new holds and charges may take, in micro-dollars."""
+    return funds(tenant).available
+
+
+def house_balance(kind: Account.Kind) -> int:
+    """The sum of the entries of one of the house's accounts, in micro-dollars."""
+    total: int = Entry.objects.filter(account__kind=kind).aggregate(total=Sum("amount_microdollars", default=0))[
+        "total"
+    ]
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class StatementLine:
+    """One movement of a tenant's balance, in micro-dollars; negative when it took."""
+
+    at: datetime
+    kind: str
+    reference: str
+    amount: int
+    balance_after: int
+
+
+def statement_entries(tenant: Tenant) -> QuerySet[Entry]:
+    """The entries behind a statement, each with its transfer and `balance_after`. Page them by `-id`."""
+    return (
+        Entry.objects.filter(account__tenant=tenant)
+        .select_related("transfer")
+        .annotate(balance_after=Window(Sum("amount_microdollars"), order_by=F("id").asc()))
+        .order_by("-id")
+    )
+
+
+def statement_line(entry: Entry) -> StatementLine:
+    """An entry of `statement_entries` as a line to show."""
+    return StatementLine(
+        at=entry.transfer.at,
+        kind=entry.transfer.kind,
+        reference=entry.transfer.reference,
+        amount=entry.amount_microdollars,
+        balance_after=entry.balance_after,
+    )
+
+
+def statement_lines(tenant: Tenant, *, limit: int = 50) -> list[StatementLine]:
+    """The newest movements of a tenant's balance, newest first."""
+    return [statement_line(entry) for entry in statement_entries(tenant)[:limit]]
+
+
+def open_holds(tenant: Tenant) -> QuerySet[Hold]:
+    """What is set aside for a tenant at present, oldest first."""
+    return Hold.objects.filter(account__tenant=tenant, released_at=None).order_by("id")
+
+
+def tokens(tenant: Tenant) -> QuerySet[ApiToken]:
+    """Every token a tenant ever made, newest first."""
+    return ApiToken.objects.filter(tenant=tenant).order_by("-id")
+
+
+def memberships(user_id: int) -> QuerySet[Member]:
+    """The tenants a person may act for, the oldest membership first."""
+    return Member.objects.filter(user_id=user_id).select_related("tenant").order_by("id")
