@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from http import HTTPStatus
@@ -30,8 +30,6 @@ from laissez.ids import new_id
 logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Model)
-T = TypeVar("T")
-
 PROBLEM_TYPE = "application/problem+json"
 API_PREFIX = "/api/"
 DEFAULT_LIMIT = 50
@@ -202,10 +200,10 @@ class Page(Generic[M]):
     items: list[M]
     next_cursor: str | None
 
-    def as_json(self, render: Callable[[M], Any]) -> dict[str, Any]:
-        """The body of a list's answer."""
+    def as_json(self, items: Sequence[Any]) -> dict[str, Any]:
+        """The body of a list's answer; `items` are this page's, rendered in their order."""
         return {
-            "items": [render(item) for item in self.items],
+            "items": items,
             "next_cursor": self.next_cursor,
             "has_more": self.next_cursor is not None,
         }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input. `pointer` is a JSON pointer into the body ("/rows/1/max_price_per_hour") or empty."""
+    """One thing wrong with an input; `pointer` is a JSON pointer into it, such as "/rows/1/max_price_per_hour"."""
 
     code: str
     detail: str

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
-from django.db.models import QuerySet
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -15,7 +14,6 @@ from laissez.events import Outbox, rehearse, transact
 from markets.engine.money import format_price
 from tenants import selectors
 from tenants.auth import Principal, scope
-from tenants.models import Entry
 from tenants.services import idempotency
 
 
@@ -75,12 +73,13 @@ class StatementView(APIView):
 
     def get(self, request: Request) -> Response:
         """A page of them, newest first."""
-        entries: QuerySet[Entry] = selectors.statement_entries(principal(request).tenant)
-        return Response(page_of(entries, request.query_params).as_json(_statement_line))
+        tenant = principal(request).tenant
+        page = page_of(selectors.statement_entries(tenant), request.query_params)
+        lines = selectors.statement_lines(tenant, page.items)
+        return Response(page.as_json([_line_json(line) for line in lines]))
 
 
-def _statement_line(entry: Entry) -> dict[str, Any]:
-    line = selectors.statement_line(entry)
+def _line_json(line: selectors.StatementLine) -> dict[str, Any]:
     return {
         "at": line.at.isoformat(),
         "kind": line.kind,

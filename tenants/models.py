@@ -198,8 +198,6 @@ class Entry(models.Model):
     amount_microdollars = models.BigIntegerField()
     written_by = models.BigIntegerField(db_default=CurrentTransaction(), editable=False)
 
-    balance_after: int  # the account's balance once this entry was written; only on rows of `statement_entries`
-
     class Meta:
         verbose_name_plural = "entries"
         constraints = [

@@ -1,9 +1,10 @@
 """What a tenant may know of its own money. Every function takes the tenant and finds nothing of anybody else's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, Q, QuerySet, Sum, Window
+from django.db.models import Q, QuerySet, Sum
 
 from laissez.errors import NotFound
 from tenants.models import Account, ApiToken, Entry, Hold, Member, Tenant
@@ -75,29 +76,29 @@ class StatementLine:
 
 
 def statement_entries(tenant: Tenant) -> QuerySet[Entry]:
-    """The entries behind a statement, each with its transfer and `balance_after`. Page them by `-id`."""
-    return (
-        Entry.objects.filter(account__tenant=tenant)
-        .select_related("transfer")
-        .annotate(balance_after=Window(Sum("amount_microdollars"), order_by=F("id").asc()))
-        .order_by("-id")
-    )
+    """The entries of a tenant's account, each with its transfer, newest first. Page them by `-id`."""
+    return Entry.objects.filter(account__tenant=tenant).select_related("transfer").order_by("-id")
 
 
-def statement_line(entry: Entry) -> StatementLine:
-    """An entry of `statement_entries` as a line to show."""
-    return StatementLine(
-        at=entry.transfer.at,
-        kind=entry.transfer.kind,
-        reference=entry.transfer.reference,
-        amount=entry.amount_microdollars,
-        balance_after=entry.balance_after,
-    )
-
-
-def statement_lines(tenant: Tenant, *, limit: int = 50) -> list[StatementLine]:
-    """The newest movements of a tenant's balance, newest first."""
-    return [statement_line(entry) for entry in statement_entries(tenant)[:limit]]
+def statement_lines(tenant: Tenant, entries: Sequence[Entry]) -> list[StatementLine]:
+    """An unbroken stretch of `statement_entries` as lines to show, in the same order."""
+    if not entries:
+        return []
+    up_to_newest = Entry.objects.filter(account__tenant=tenant, id__lte=entries[0].pk)
+    running: int = up_to_newest.aggregate(total=Sum("amount_microdollars", default=0))["total"]
+    lines = []
+    for entry in entries:
+        lines.append(
+            StatementLine(
+                at=entry.transfer.at,
+                kind=entry.transfer.kind,
+                reference=entry.transfer.reference,
+                amount=entry.amount_microdollars,
+                balance_after=running,
+            )
+        )
+        running -= entry.amount_microdollars
+    return lines
 
 
 def open_holds(tenant: Tenant) -> QuerySet[Hold]:

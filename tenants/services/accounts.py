@@ -1,10 +1,9 @@
 """Who may act: tenants, their members and their tokens. Every change leaves an audit entry in its own transaction."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
@@ -54,12 +53,20 @@ def add_member(
 
 def grant(tenant: Tenant, *, amount_microdollars: int, key: str, reason: str, actor: str, outbox: Outbox) -> Transfer:
     """Give a tenant test money, as an operator. The same key again adds nothing and is not audited again."""
+    ledger.lock_accounts([tenant])
     before = selectors.balance(tenant)
     transfer = ledger.top_up(tenant, amount_microdollars=amount_microdollars, key=key, reference=reason, outbox=outbox)
     after = selectors.balance(tenant)
     if after != before:
-        figures = {"before": {"balance": format_price(before)}, "after": {"balance": format_price(after)}}
-        _audit(outbox, actor, "tenant.top_up", tenant.public_id, **figures, reason=reason)
+        _audit(
+            outbox,
+            actor,
+            "tenant.top_up",
+            tenant.public_id,
+            before={"balance": format_price(before)},
+            after={"balance": format_price(after)},
+            reason=reason,
+        )
     return transfer
 
 
@@ -109,11 +116,10 @@ def revoke_token(tenant: Tenant, *, public_id: str, reason: str, actor: str, out
     outbox.add(tenant.stream, "org.laissez.token.revoked.v1", token.public_id, {"name": token.name})
 
 
-def _create_user(username: str, password: str) -> AbstractBaseUser:
-    users = get_user_model()
-    if users.objects.filter(username=username).exists():
+def _create_user(username: str, password: str) -> User:
+    if User.objects.filter(username=username).exists():
         raise Conflict("user_exists", f"There is already a user {username!r}.", "/user")
-    user = users(username=username)
+    user = User(username=username)
     try:
         validate_password(password, user)
         user.set_password(password)
@@ -152,8 +158,8 @@ def _audit(
     action: str,
     subject: str,
     *,
-    before: dict[str, object] | None = None,
-    after: dict[str, object] | None = None,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
     reason: str,
 ) -> None:
     AuditEntry.objects.create(
