@@ -105,6 +105,21 @@ class CoolDown:
     type: int
 
 
+@dataclass(frozen=True, slots=True)
+class LapseMove:
+    """Forget the pending migrate decision (leaving becomes False): the job keeps its unit and has nowhere to go."""
+
+    job: int
+
+
 Action: TypeAlias = (
-    OpenAward | CloseAward | HandOver | GiveNotice | WithdrawNotice | ExecuteNotice | ReturnDestination | CoolDown
+    OpenAward
+    | CloseAward
+    | HandOver
+    | GiveNotice
+    | WithdrawNotice
+    | ExecuteNotice
+    | ReturnDestination
+    | CoolDown
+    | LapseMove
 )

@@ -19,6 +19,7 @@ from markets.engine.actions import (
     ExecuteNotice,
     GiveNotice,
     HandOver,
+    LapseMove,
     NoticeReason,
     OpenAward,
     ReturnDestination,
@@ -46,6 +47,7 @@ __all__ = [
     "ExecuteNotice",
     "GiveNotice",
     "HandOver",
+    "LapseMove",
     "OpenAward",
     "Plan",
     "ReturnDestination",
@@ -105,13 +107,14 @@ class _Planner:
         self.usable = {unit.id for unit in floor.units if unit.usable}
         self.free = _free_units(floor.units)
         self.waiting: dict[int, list[_Win]] = defaultdict(list)
+        self.staying: set[int] = set()
         self.leaving: dict[int, int] = defaultdict(int)
 
     def actions(self) -> Iterator[Action]:
-        """Yield destinations lost, awards, hand-overs, then notices: each step reads what the one before left."""
+        """Yield destinations given back, awards, hand-overs, then notices: each reads what the one before left."""
         for job in self.floor.jobs:
             yield from self._destination(job)
-            self._count_leavers(job)
+        self._count_leavers()
         for job in self.floor.jobs:
             yield from self._award(job)
         yield from self._hand_overs()
@@ -150,19 +153,19 @@ class _Planner:
         elif not job.leaving and not is_upgrade(job, destination.type) and self._keeps_source(job, source):
             yield ReturnDestination(destination.lease, job.id, "not_needed")
         else:
-            return
-        self._leaves(destination)
+            self.staying.add(destination.lease)
 
-    def _count_leavers(self, job: FloorJob) -> None:
-        """Count the units of a job that become free without anybody's claim."""
-        for tenure in job.closing:
-            self._leaves(tenure)
-        if job.source is not None and self._loss(job, job.source) is not None:
-            self._leaves(job.source)
+    def _count_leavers(self) -> None:
+        """Count the occupied units that become free whether or not anybody claims them.
 
-    def _leaves(self, tenure: Tenure) -> None:
-        if tenure.unit in self.usable:
-            self.leaving[tenure.type] += 1
+        Whoever is not a source or a destination that stays is leaving, leases of finished jobs among them.
+        """
+        for job in self.floor.jobs:
+            if job.source is not None and self._loss(job, job.source) is None:
+                self.staying.add(job.source.lease)
+        for unit in self.floor.units:
+            if unit.usable and unit.lease is not None and unit.lease not in self.staying:
+                self.leaving[unit.type] += 1
 
     def _award(self, job: FloorJob) -> Iterator[Action]:
         """Close the award that the clearing does not repeat, open the one it makes, and note who waits."""
@@ -199,12 +202,14 @@ class _Planner:
             self.waiting[type_id] = still_waiting
 
     def _notices(self) -> Iterator[Action]:
-        """Give, withdraw and execute notices."""
+        """Give, withdraw and execute notices; a wish to leave lapses where there is nothing to leave for."""
         claimed = self._claimed()
         for job in self.floor.jobs:
             source = job.source
             if source is None:
                 continue
+            if job.leaving and job.destination is None and self._keeps_source(job, source):
+                yield LapseMove(job.id)
             reason = self._loss(job, source) or ("claimed" if source.lease in claimed else None)
             yield from self._notice(job, source, reason)
 

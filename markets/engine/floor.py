@@ -115,7 +115,11 @@ class FloorJob:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """One cluster at the instant `now`; notice_us is how long a notice runs in it."""
+    """One cluster at the instant `now`; notice_us is how long a notice runs in it.
+
+    jobs: those queued or running. A finished job need not be here while its lease still occupies a unit: a unit whose
+    lease belongs to no job of the floor counts as one that is being left.
+    """
 
     now: int
     notice_us: int

@@ -3,8 +3,8 @@
 Each check returns sentences, one per violation; an empty list is a clean bill.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 
 from markets.engine.bidding import tenures
 from markets.engine.book import Book, Offer, Participant, Row
@@ -108,12 +108,6 @@ def _occupation(floor: Floor) -> Iterator[str]:
         unit = units.get(tenure.unit)
         if unit is None or unit.lease != tenure.lease or unit.type != tenure.type:
             yield f"lease {tenure.lease}: unit {tenure.unit} does not carry it"
-    known = {tenure.lease for tenure in all_tenures}
-    yield from (f"unit {unit.id}: unknown lease {unit.lease}" for unit in floor.units if not _known(unit.lease, known))
-
-
-def _known(lease: int | None, known: Iterable[int]) -> bool:
-    return lease is None or lease in known
 
 
 def _job(job: FloorJob) -> Iterator[str]:
@@ -130,19 +124,17 @@ def _job(job: FloorJob) -> Iterator[str]:
 
 def _awards(floor: Floor) -> Iterator[str]:
     """Yield types with more waiting awards than units that are unoccupied or leaving."""
-    backing: dict[int, int] = defaultdict(int)
-    leaving = {tenure.lease for job in floor.jobs for tenure in tenures(job) if _is_leaving(job, tenure.lease)}
-    for unit in floor.units:
-        if unit.usable and (unit.lease is None or unit.lease in leaving):
-            backing[unit.type] += 1
+    staying = {lease for job in floor.jobs for lease in _staying(job)}
+    backing = Counter(unit.type for unit in floor.units if unit.usable and unit.lease not in staying)
     awards = Counter(job.award.type for job in floor.jobs if job.award is not None)
     for type_id, count in awards.items():
         if count > backing[type_id]:
             yield f"type {type_id}: {count} awards wait for {backing[type_id]} free or leaving units"
 
 
-def _is_leaving(job: FloorJob, lease: int) -> bool:
-    """Return whether a lease is on its way out: told to leave, or under notice."""
-    if job.source is not None and job.source.lease == lease:
-        return job.source.notice is not None
-    return any(tenure.lease == lease for tenure in job.closing)
+def _staying(job: FloorJob) -> Iterator[int]:
+    """Yield the leases that are not on their way out: neither told to leave nor under notice."""
+    if job.source is not None and job.source.notice is None:
+        yield job.source.lease
+    if job.destination is not None:
+        yield job.destination.lease

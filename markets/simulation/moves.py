@@ -1,0 +1,77 @@
+"""How a job of a simulation leaves one unit for another, and what of its work it takes along."""
+
+from markets.engine.dynamics import gives_source_back
+from markets.simulation.world import SimJob, SimMove, World
+
+
+def move_if_ready(world: World, job: SimJob) -> bool:
+    """At the job's moment: leave the source if that is possible; return whether anything has changed."""
+    if job.restoring_until is not None or not gives_source_back(job.floor_job()):
+        return False
+    if job.spec.mode == "overlap" and _destination_is_active(job):
+        _save(job, world.now)
+        job.pause(world.now)
+        job.restoring_until = world.now + _restore_time(world, job)
+        return True
+    leave_source(world, job)
+    return True
+
+
+def finish_overlap(world: World, job: SimJob) -> bool:
+    """Give the source back once the destination takes its first step; return whether that was now."""
+    if job.restoring_until is None or job.restoring_until > world.now or not _destination_is_active(job):
+        return False
+    leave_source(world, job)
+    return True
+
+
+def leave_source(world: World, job: SimJob) -> None:
+    """Save the work where that is possible, then leave the source for the destination or for the queue."""
+    if job.restoring_until is None:
+        _save(job, world.now)
+    lose_source(world, job)
+
+
+def lose_source(world: World, job: SimJob) -> None:
+    """Go on from the last checkpoint, at the destination or in the queue; the source is told to leave."""
+    left, restored_at = job.source, job.restoring_until
+    assert left is not None
+    job.works_from, job.progress = None, job.saved
+    job.source, job.destination = job.destination, None
+    job.seek_deadline = job.decided = job.restoring_until = None
+    world.dismiss(left)
+    if job.source is None:
+        return
+    for row in job.rows:
+        row.cool_down = 0
+    world.moves.append(SimMove(world.now, job, left, job.source))
+    if job.source.state == "active":
+        job.works_from = world.now + _restore_time(world, job) if restored_at is None else restored_at
+
+
+def return_destination(world: World, job: SimJob) -> None:
+    """Give the destination back; a job that waited for its first step there goes on where it was."""
+    assert job.destination is not None
+    destination, job.destination = job.destination, None
+    job.seek_deadline = job.decided = None
+    if job.restoring_until is not None:
+        job.restoring_until, job.works_from = None, world.now
+    world.dismiss(destination)
+
+
+def start_work(world: World, job: SimJob) -> None:
+    """The device of the job's source is ready: restore, then compute."""
+    job.works_from = world.now + _restore_time(world, job)
+
+
+def _restore_time(world: World, job: SimJob) -> int:
+    return world.scenario.timing.restore_us if job.saved else 0
+
+
+def _save(job: SimJob, now: int) -> None:
+    if job.spec.saves_any_time:
+        job.saved = job.progress_at(now)
+
+
+def _destination_is_active(job: SimJob) -> bool:
+    return job.destination is not None and job.destination.state == "active"
