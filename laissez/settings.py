@@ -1,6 +1,7 @@
 """Settings of the control plane, read from the environment; development needs none of it set.
 
-Production sets LAISSEZ_ENV=production and then every secret must be given: there is no default. The tests set LAISSEZ_ENV=test.
+Production sets LAISSEZ_ENV=production and then every secret must be given: there is no default. The tests
+set LAISSEZ_ENV=test.
 """
 
 import os

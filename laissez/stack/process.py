@@ -1,4 +1,4 @@
-"""One child process: what to run, how it is told to stop, and how it is started so that it cannot outlive its parent."""
+"""One child process: what to run, how it is told to stop, and how it starts so that it cannot outlive its parent."""
 
 import contextlib
 import os
@@ -97,7 +97,9 @@ class Pump:
 
     def follow(self, name: str, process: "subprocess.Popen[bytes]") -> None:
         """Carry this process's lines until it and all that share its output have ended."""
-        thread = threading.Thread(target=self._carry, args=(name, process.stdout), name=f"output of {name}", daemon=True)
+        thread = threading.Thread(
+            target=self._carry, args=(name, process.stdout), name=f"output of {name}", daemon=True
+        )
         self._threads = [known for known in self._threads if known.is_alive()] + [thread]
         thread.start()
 

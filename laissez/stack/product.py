@@ -1,4 +1,7 @@
-"""The processes of the product, in the order in which the supervisor starts them. `docker/compose.yaml` runs the same ones."""
+"""The processes of the product, in the order in which the supervisor starts them.
+
+`docker/compose.yaml` runs the same ones beside servers of its own.
+"""
 
 import http.client
 import signal
@@ -6,6 +9,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,8 +27,8 @@ QUEUES = {"celery-ticks": "ticks", "celery": "celery"}
 def listen(host: str, port: int) -> socket.socket:
     """The listening socket of the web process; port 0 takes a free one.
 
-    The supervisor keeps it, so that callers wait while that process restarts instead of being refused, and so that a port
-    in use is known at once.
+    The supervisor keeps it, so that callers wait while that process restarts instead of being refused, and so that a
+    port in use is known at once.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -41,13 +45,16 @@ def listen(host: str, port: int) -> socket.socket:
 def web_address(listener: socket.socket) -> str:
     """The address that a browser on this machine opens, without a slash at its end."""
     host, port = listener.getsockname()[:2]
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    if ip_address(host).is_unspecified:
+        host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def product(state: Path, listener: socket.socket, *, addresses: Mapping[str, str], environment: Mapping[str, str]) -> list[ProcessSpec]:
-    """Every process but the hosts. The addresses are DATABASE_URL and REDIS_URL; the environment is for all processes."""
-    common = {"PYTHONUNBUFFERED": "1", "LAISSEZ_STATE_DIR": str(state)} | addresses | environment
+def product(
+    state: Path, listener: socket.socket, *, addresses: Mapping[str, str], environment: Mapping[str, str]
+) -> list[ProcessSpec]:
+    """Every process but the hosts. The addresses are DATABASE_URL and REDIS_URL; the environment is everybody's."""
+    common = {"PYTHONUNBUFFERED": "1", "LAISSEZ_STATE_DIR": str(state), **addresses, **environment}
     return [*embedded(state, addresses), prepare(common), web(listener, common),
             *(celery(name, common) for name in QUEUES), beat(state, common)]  # fmt: skip
 
@@ -62,7 +69,9 @@ def embedded(state: Path, addresses: Mapping[str, str]) -> list[ProcessSpec]:
 def prepare(environment: Mapping[str, str]) -> ProcessSpec:
     """Brings the schema and the static files up to date, in one process since starting Django takes seconds."""
     command = (sys.executable, str(PROJECT / "manage.py"), "prepare")
-    return ProcessSpec(name="prepare", command=command, environment=environment, stop_rank=CELERY, ready_seconds=180, once=True)
+    return ProcessSpec(
+        name="prepare", command=command, environment=environment, stop_rank=CELERY, ready_seconds=180, once=True
+    )
 
 
 def web(listener: socket.socket, environment: Mapping[str, str]) -> ProcessSpec:
@@ -85,8 +94,9 @@ def web(listener: socket.socket, environment: Mapping[str, str]) -> ProcessSpec:
 def celery(name: str, environment: Mapping[str, str]) -> ProcessSpec:
     """A Celery process with one pool child."""
     command = (
-        *CELERY_APP, "worker", "--queues", QUEUES[name], "--hostname", f"{name}@%h", "--pool", "prefork", "--concurrency", "1",
-        "--loglevel", "WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat",
+        *CELERY_APP, "worker", "--queues", QUEUES[name], "--hostname", f"{name}@%h",
+        "--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING",
+        "--without-gossip", "--without-mingle", "--without-heartbeat",
     )  # fmt: skip
     return ProcessSpec(name=name, command=command, environment=environment, stop_rank=CELERY, grace_seconds=10)
 
@@ -98,11 +108,11 @@ def beat(state: Path, environment: Mapping[str, str]) -> ProcessSpec:
 
 
 def host(name: str, *arguments: str, environment: Mapping[str, str]) -> ProcessSpec:
-    """A host worker's daemon on this machine. Told to stop it ends its leases first; killed, it is started again and adopts them."""
+    """A host worker's daemon on this machine. Told to stop it ends its leases; started after a kill it adopts them."""
     return ProcessSpec(
         name=name,
         command=(str(Path(sys.executable).with_name("laissez-host")), *arguments),
-        environment={"PYTHONUNBUFFERED": "1"} | environment,
+        environment={"PYTHONUNBUFFERED": "1", **environment},
         stop_rank=HOSTS,
         grace_seconds=15,
         death_signal=signal.SIGTERM,

@@ -33,7 +33,9 @@ def acquire(state: Path, *, purpose: str, wait_seconds: float = 0) -> int:
             if time.monotonic() >= deadline and not _is_winding_up(state):
                 holder = os.pread(handle, 400, 0).decode(errors="replace").strip() or "another process"
                 os.close(handle)
-                raise FolderInUse(f"{state} is in use by {holder}. Stop that one first, or set LAISSEZ_STATE_DIR.") from None
+                raise FolderInUse(
+                    f"{state} is in use by {holder}. Stop that one first, or set LAISSEZ_STATE_DIR."
+                ) from None
         time.sleep(POLL_SECONDS)
     os.ftruncate(handle, 0)
     os.pwrite(handle, f"{purpose} (process {os.getpid()})".encode(), 0)

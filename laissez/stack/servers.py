@@ -1,7 +1,7 @@
-"""PostgreSQL and Valkey by themselves, without the product: for tests, and for a command that needs a database while nothing runs.
+"""PostgreSQL and Valkey by themselves: for tests, and for a command that needs a database while nothing runs.
 
-    python -m laissez.stack.servers start --state-dir DIR     prints DATABASE_URL=... and REDIS_URL=...; they run until told to stop
-    python -m laissez.stack.servers stop --state-dir DIR
+python -m laissez.stack.servers start --state-dir DIR     prints DATABASE_URL=... and REDIS_URL=...
+python -m laissez.stack.servers stop --state-dir DIR
 """
 
 import argparse
@@ -43,7 +43,9 @@ def postgres_spec(state: Path, *, durable: bool = True) -> ProcessSpec:
 
 def valkey_spec(state: Path) -> ProcessSpec:
     """The embedded Valkey."""
-    return ProcessSpec(name="valkey", command=valkey.command(state), stop_rank=80, ready=lambda _pid: valkey.is_ready(state))
+    return ProcessSpec(
+        name="valkey", command=valkey.command(state), stop_rank=80, ready=lambda _pid: valkey.is_ready(state)
+    )
 
 
 @contextlib.contextmanager
@@ -54,10 +56,10 @@ def running(state: Path, *, purpose: str, durable: bool = True, wait_seconds: fl
     try:
         postgres.initialise(state, durable=durable)
         for spec in (postgres_spec(state, durable=durable), valkey_spec(state)):
-            children.append((spec, _start(spec, state, tied=True)))
+            children.insert(0, (spec, _start(spec, state, tied=True)))
         yield urls(state)
     finally:
-        for spec, child in reversed(children):
+        for spec, child in children:
             _stop(child.pid, spec, child)
         record.release(handle)
 
@@ -89,9 +91,7 @@ def _recorded(state: Path) -> dict[str, str]:
     return {name.lower(): value for name, value in urls(state).items()}
 
 
-def _start(
-    spec: ProcessSpec, state: Path, *, tied: bool, inherited: tuple[int, ...] = ()
-) -> "subprocess.Popen[bytes]":
+def _start(spec: ProcessSpec, state: Path, *, tied: bool, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
     """Start one server and wait until it answers; its output goes to a file that an error quotes."""
     log = make_private(state / "log") / f"{spec.name}.log"
     with log.open("wb") as output:
@@ -129,7 +129,7 @@ def _is_running(pid: int) -> bool:
 
 def main() -> None:
     """The command line above."""
-    parser = argparse.ArgumentParser(prog="python -m laissez.stack.servers", description="PostgreSQL and Valkey by themselves.")
+    parser = argparse.ArgumentParser(prog="python -m laissez.stack.servers", description=__doc__.splitlines()[0])
     parser.add_argument("act", choices=["start", "stop"])
     parser.add_argument("--state-dir", type=Path, default=None)
     chosen = parser.parse_args()

@@ -52,8 +52,9 @@ class _Child:
 class Supervisor:
     """Starts the processes in their order, restarts those that end, stops them by rank.
 
-    `with Supervisor(specs, state) as supervisor:` runs them for the block's length; `run()` does so until Ctrl-C. While it runs,
-    `up.json` in the state folder holds `pid`, `guard`, the given facts and `processes` (name to process id).
+    `with Supervisor(specs, state) as supervisor:` runs them for the block's length; `run()` does so until Ctrl-C.
+    While it runs, `up.json` in the state folder holds `pid`, `guard`, the given facts and `processes` (name to process
+    id).
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Supervisor:
         facts: Mapping[str, Any] | None = None,
         output: TextIO | None = None,
     ) -> None:
-        """Facts are added to `up.json`. The children's lines go to the output, standard output by default, with their names."""
+        """Facts are added to `up.json`. The children's lines go, with their names, to the output (standard output)."""
         self.failure: str | None = None
         self._specs = specs
         self._state = state
@@ -97,13 +98,19 @@ class Supervisor:
         self._signals.close()
 
     def run(self, until: Callable[[], bool] | None = None, *, started: Callable[[], object] = lambda: None) -> None:
-        """Start, wait until the condition holds or somebody says stop, and stop. Raises StackError where a process cannot be kept."""
+        """Start, wait until the condition holds or somebody says stop, and stop.
+
+        Raises StackError when a process cannot be started or kept running.
+        """
         with contextlib.suppress(KeyboardInterrupt), self:
             started()
             self.wait(until)
 
     def start(self) -> None:
-        """Start the processes one after the other, each when the one before is ready. Raises StackError with nothing left running."""
+        """Start the processes one after the other, each when the one before is ready.
+
+        Raises StackError, with nothing left running.
+        """
         self._lock = record.acquire(self._state, purpose="manage.py up")
         try:
             self._thread.start()
@@ -169,7 +176,7 @@ class Supervisor:
         def perform() -> None:
             try:
                 act()
-            except Exception as error:
+            except (StackError, OSError) as error:
                 done.set_exception(error)
             else:
                 done.set_result(None)
@@ -225,8 +232,8 @@ class Supervisor:
         self._pump.say("supervisor", f"{child.spec.name} {ending(code)}")
         if child.quick_failures >= QUICK_FAILURES:
             self.failure = self.failure or (
-                f"{child.spec.name} ended {QUICK_FAILURES} times, each time within {QUICK_SECONDS} seconds of its start; "
-                f"the last time it {ending(code)}"
+                f"{child.spec.name} ended {QUICK_FAILURES} times, each time within {QUICK_SECONDS} seconds of its "
+                f"start; the last time it {ending(code)}"
             )
 
     def _start_guard(self) -> None:
@@ -281,7 +288,9 @@ class Supervisor:
     def _kill(self, child: _Child) -> None:
         """End one that did not heed its stop signal."""
         if child.process:
-            self._pump.say("supervisor", f"{child.spec.name} did not stop in {child.spec.grace_seconds:g} s and is killed")
+            self._pump.say(
+                "supervisor", f"{child.spec.name} did not stop in {child.spec.grace_seconds:g} s and is killed"
+            )
             signal_group(child.process.pid, signal.SIGKILL)
             child.process.wait()
 
@@ -296,7 +305,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def _handling(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals that mean stop in this way for a block; only the main thread can, elsewhere nothing changes."""
+    """Handle the signals that mean stop in this way for a block; only the main thread can do so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

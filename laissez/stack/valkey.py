@@ -1,4 +1,4 @@
-"""The embedded Valkey: broker, channel layer and cache in databases of their own. It keeps nothing on disk: it only rings doorbells."""
+"""The embedded Valkey: broker, channel layer and cache. It keeps nothing on disk, since it only rings doorbells."""
 
 import socket
 from pathlib import Path
@@ -20,7 +20,8 @@ def command(state: Path) -> tuple[str, ...]:
     """The server's command line: a private unix socket, no port, no snapshots."""
     return (
         valkey_binary(), "--port", "0", "--unixsocket", str(socket_path(state)), "--unixsocketperm", "700",
-        "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning", "--dir", str(socket_dir(state)),
+        "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "warning",
+        "--dir", str(socket_dir(state)),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A supervisor with small children, to be run, stopped and killed by the tests: `python -m tests.stack.supervised STATE`."""
+"""A supervisor with small children, for tests to stop and kill: `python -m tests.stack.supervised STATE`."""
 
 import sys
 from pathlib import Path

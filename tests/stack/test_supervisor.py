@@ -19,7 +19,6 @@ from laissez.stack.record import wait_for
 from laissez.stack.supervisor import Supervisor
 from tests.stack.supervised import SLEEPER, python
 
-
 WHOLE_FAMILY = 6
 """The supervisor, its guard, three children, and a grandchild in a session of its own."""
 
@@ -104,7 +103,9 @@ def test_the_folder_is_free_again_after_a_stop(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_started_again_and_the_record_follows(tmp_path: Path) -> None:
-    with Supervisor([python("sleeper", SLEEPER)], tmp_path, output=io.StringIO(), facts={"url": "http://x"}) as supervisor:
+    with Supervisor(
+        [python("sleeper", SLEEPER)], tmp_path, output=io.StringIO(), facts={"url": "http://x"}
+    ) as supervisor:
         first = read(tmp_path)["processes"]["sleeper"]
         assert first == supervisor.pid("sleeper")
 
@@ -116,7 +117,8 @@ def test_a_killed_process_is_started_again_and_the_record_follows(tmp_path: Path
 
 
 def test_a_killed_process_takes_its_group_along(tmp_path: Path) -> None:
-    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {SLEEPER!r}, {str(tmp_path)!r}]); time.sleep(600)"
+    child = ["-c", SLEEPER, str(tmp_path)]
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, *{child}]); {SLEEPER}"
     with Supervisor([python("parent", code)], tmp_path, output=io.StringIO()) as supervisor:
         assert wait_for(lambda: len(running_with(tmp_path)) == 1, seconds=10)
         (child,) = running_with(tmp_path)
