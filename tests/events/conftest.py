@@ -1,0 +1,5 @@
+"""These tests commit."""
+
+from tests.flushing import flush_past_triggers
+
+__all__ = ["flush_past_triggers"]

@@ -1,0 +1,91 @@
+"""What the database itself refuses of streams, events and audit entries."""
+
+from datetime import UTC, datetime
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+
+from laissez.events import Outbox, transact
+from laissez.invariants import detectors, violations
+from laissez.models import AuditEntry, Event, Stream
+from tests.planting import plant
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def three_events() -> None:
+    def work(outbox: Outbox) -> None:
+        for n in range(3):
+            outbox.add("ops", "org.laissez.test.v1", "subject", {"n": n})
+        AuditEntry.objects.create(at=AT, actor="ann", action="test", subject="ops", reason="a test")
+
+    transact(work)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE laissez_event SET data = '{}'",
+        "DELETE FROM laissez_event WHERE seq = 3",
+        "TRUNCATE laissez_event",
+        "UPDATE laissez_auditentry SET reason = 'none'",
+        "DELETE FROM laissez_auditentry",
+        "TRUNCATE laissez_auditentry",
+        "DELETE FROM laissez_stream",
+        "TRUNCATE laissez_stream CASCADE",
+        "UPDATE laissez_stream SET last_seq = 2",
+        "UPDATE laissez_stream SET name = 'other'",
+    ],
+)
+def test_history_cannot_be_rewritten(statement: str) -> None:
+    with pytest.raises(IntegrityError), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert Event.objects.count() == 3
+    assert AuditEntry.objects.get().reason == "a test"
+
+
+def test_an_event_beyond_its_streams_count_is_refused() -> None:
+    stream = Stream.objects.get()
+    with pytest.raises(IntegrityError, match="beyond the last number"):
+        Event.objects.create(stream=stream, seq=4, type="type", subject="subject", at=AT, data={})
+
+
+def test_a_number_is_given_once() -> None:
+    stream = Stream.objects.get()
+    with pytest.raises(IntegrityError, match="event_numbered_once_per_stream"):
+        Event.objects.create(stream=stream, seq=2, type="type", subject="subject", at=AT, data={})
+
+
+def test_a_stream_that_counts_further_than_its_events_is_refused_at_commit() -> None:
+    with pytest.raises(IntegrityError, match="0 of its last 2 events"), transaction.atomic():
+        Stream.objects.update(last_seq=5)
+    assert Stream.objects.get().last_seq == 3
+
+
+def test_all_is_well_before_anything_is_planted() -> None:
+    assert violations(detectors()) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        (
+            "DELETE FROM laissez_event WHERE seq = 2",
+            "I11: stream ops counts to 3, but has 2 events numbered 1 to 3",
+        ),
+        (
+            "UPDATE laissez_stream SET last_seq = 4",
+            "I11: stream ops counts to 4, but has 3 events numbered 1 to 3",
+        ),
+        (
+            "UPDATE laissez_event SET seq = 7 WHERE seq = 3",
+            "I11: stream ops counts to 3, but has 3 events numbered 1 to 7",
+        ),
+    ],
+)
+def test_a_planted_gap_is_found(statement: str, sentence: str) -> None:
+    plant(statement)
+    assert violations(detectors()) == [sentence]
