@@ -110,8 +110,8 @@ def _ignore_patterns(root: Path) -> list[str]:
 
 
 def _is_ignored(name: str, patterns: list[str], is_folder: bool) -> bool:
-    """As in a .gitignore: the last pattern that fits decides, `!` takes back, `/` at the end means folders only, a slash
-    elsewhere ties the pattern to the directory's top.
+    """As in a .gitignore: the last pattern that fits decides, `!` takes back, `/` at the end means folders only, and a
+    slash elsewhere ties the pattern to the directory's top.
     """
     ignored = False
     for pattern in patterns:

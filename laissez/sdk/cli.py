@@ -1,4 +1,4 @@
-"""The `laissez` command: a noun, a verb, and a tenant's way to every act of the API. Conventions: docs of the API, section CLI.
+"""The `laissez` command: a noun and a verb for every act that the API offers a tenant.
 
 Exit codes: 0 ok, 1 the job failed, 2 usage, 3 not authenticated, 4 not found, 5 conflict, 6 rate-limited, 7 funds or
 budget, 8 unavailable, 9 timed out.

@@ -1,6 +1,6 @@
 """The REST client of a tenant: one method per act, answers as parsed JSON, failures as exceptions.
 
-Every POST carries an Idempotency-Key, so that a request whose answer was lost can be sent again without a second effect.
+Every POST carries an Idempotency-Key, so that a request whose answer was lost is sent again without a second effect.
 """
 
 import time
@@ -191,7 +191,7 @@ class Client:
         return self._post(f"jobs/{job}/migrate", json={"moment": moment})
 
     def rebid(self, job: str, rows: list[JsonObject]) -> JsonObject:
-        """Replaces the job's launch table's prices: rows of accelerator_type, max_price_per_hour, keep_price_per_hour."""
+        """Replaces the launch table's prices: rows of accelerator_type, max_price_per_hour, keep_price_per_hour."""
         return self._request("PUT", f"jobs/{job}/bids", json={"rows": rows})
 
     # Carrying

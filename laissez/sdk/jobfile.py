@@ -128,7 +128,7 @@ def load(path: Path) -> JobFile:
 
 
 def parse_price(value: object) -> Decimal:
-    """A price per accelerator-hour as it may be written: finite, above zero, at most six decimals. Raises ValueError."""
+    """A price per accelerator-hour as written: finite, above zero, at most six decimals. Raises ValueError."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     try:
         price = Decimal(text)

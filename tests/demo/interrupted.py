@@ -1,4 +1,4 @@
-"""Runs `train.py` of the working folder like Python itself does, but ends the process right after a committed checkpoint.
+"""Runs a program as Python itself does, but ends the process right after a checkpoint was written.
 
     python -m tests.demo.interrupted PROGRAM.py
 

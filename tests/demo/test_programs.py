@@ -1,4 +1,4 @@
-"""The demo's training programs: they learn, they are deterministic, and an interruption changes no bit of the result."""
+"""The demo's training programs: they learn, are deterministic, and interruptions change no bit of the result."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""A small server in memory that answers like the real one, so that the client and the command line are tried over HTTP."""
+"""A small server in memory that answers like the real one: the client and the command line are tried over HTTP."""
 
 import json
 import threading

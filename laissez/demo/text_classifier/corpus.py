@@ -1,20 +1,22 @@
-"""Support tickets made from a small grammar, so that the classifier has something real to learn and nothing to download."""
+"""Support tickets from a small grammar, so that the classifier has something to learn and nothing to download."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-DEPARTMENTS = {
-    "compute": "kernel tensor driver cuda core thread crash batch epoch gradient memory cache clock fan".split(),
-    "storage": "disk volume bucket snapshot backup file folder quota inode mount restore archive block shard".split(),
-    "network": "packet latency switch route port firewall cable address gateway tunnel socket proxy subnet link".split(),
-    "billing": "invoice refund price card credit tax receipt budget charge currency account month discount plan".split(),
-}
-SHARED = (
-    "please help the my our a is was after before since again slow broken missing wrong today yesterday cannot "
-    "does not why when team production urgent new old last first every job run"
-).split()
+WORDS = """
+compute: kernel tensor driver cuda core thread crash batch epoch gradient memory cache clock fan
+storage: disk volume bucket snapshot backup file folder quota inode mount restore archive block shard
+network: packet latency switch route port firewall cable address gateway tunnel socket proxy subnet link
+billing: invoice refund price card credit tax receipt budget charge currency account month discount plan
+"""
+FILLERS = """
+please help the my our a is was after before since again slow broken missing wrong today yesterday cannot
+does not why when team production urgent new old last first every job run
+"""
+DEPARTMENTS = {name: words.split() for name, words in (line.split(": ") for line in WORDS.strip().splitlines())}
+SHARED = FILLERS.split()
 VOCABULARY = sorted({word for words in DEPARTMENTS.values() for word in words} | set(SHARED))
 LABELS = list(DEPARTMENTS)
 WORDS_PER_TICKET = 14
@@ -46,7 +48,7 @@ def write_tickets(count: int, seed: int) -> Tickets:
 
 
 def pretrained_embeddings(dimensions: int, seed: int) -> NDArray[np.float64]:
-    """Word vectors from the co-occurrences in unlabelled tickets (positive PMI, truncated SVD): the pre-trained part."""
+    """Word vectors from co-occurrences in unlabelled tickets (positive PMI, truncated SVD): the pre-trained part."""
     words = write_tickets(4000, seed).words
     present = np.zeros((len(words), len(VOCABULARY)))
     np.put_along_axis(present, words, 1.0, axis=1)

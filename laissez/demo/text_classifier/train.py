@@ -1,7 +1,7 @@
 """Fine-tunes pre-trained word vectors and a small classifier on support tickets, with Adam, in NumPy.
 
-Runs on a laptop (`python train.py`) and on a market of accelerators alike: the lines marked (1), (2) and (3) are all that
-makes it resumable and migratable. The last line printed names the hash of the final parameters.
+Runs on a laptop (`python train.py`) and on a market of accelerators alike: the lines marked (1), (2) and (3) are all
+that makes it resumable and migratable. The last line printed names the hash of the final parameters.
 """
 
 import os

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def draw(count: int, rng: np.random.Generator) -> Floats:
-    """`count` pictures cut into patches: count x PATCHES x PIXELS; a disc, a square, a ring, a cross or stripes, with noise."""
+    """`count` pictures of a disc, square, ring, cross or stripes, with noise, cut up: count x PATCHES x PIXELS."""
     rows, columns = np.mgrid[0:SIDE, 0:SIDE]
     centre = rng.uniform(6, SIDE - 6, (2, count, 1, 1))
     size = rng.uniform(3.5, 5.5, (count, 1, 1))

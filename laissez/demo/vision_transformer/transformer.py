@@ -1,6 +1,6 @@
 """A vision transformer and its gradient, in NumPy: patches in, reconstructed patches out (masked pre-training).
 
-Dosovitskiy et al., "An image is worth 16x16 words" (2021), pre-norm blocks; He et al., "Masked autoencoders" (2022), the goal.
+Blocks: Dosovitskiy et al., "An image is worth 16x16 words" (2021). Goal: He et al., "Masked autoencoders" (2022).
 Shapes: B pictures, N patches, D width, H heads, P pixels a patch.
 """
 
