@@ -1,1 +1,40 @@
 """Fixtures for every test."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM_OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture
+def chromium() -> str:
+    """The browser that CHROMIUM names, else one on the PATH; without either the test is skipped and says so."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        pytest.skip("no browser: set CHROMIUM, or install chromium")
+    return found
+
+
+@pytest.fixture
+def page(chromium: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+    """A fresh browser window. One browser per test: a longer-lived one leaves an event loop that breaks later tests."""
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # the browser's own loop runs in this thread
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path / "browser"), executable_path=chromium, headless=True, args=CHROMIUM_OPTIONS
+        )
+        yield context.pages[0]
+        context.close()
