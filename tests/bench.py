@@ -35,7 +35,7 @@ def random_book(jobs: int, *, seed: int) -> Book:
 
 
 def chain(jobs: int) -> Book:
-    """A book in which the last job displaces one after the other: types have one unit, and who loses one wants the next."""
+    """A book in which the last job displaces one after the other: one unit each, and who loses one wants the next."""
     offers = tuple(Offer(type=number, supply=1, base=1, cap=10_000_000) for number in range(jobs))
     settled = [
         Participant(
