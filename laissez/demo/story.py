@@ -32,6 +32,8 @@ class Story:
     clients: Mapping[str, Client]
     say: Callable[[str], None]
     speedup: float
+    check: Callable[[], object] = lambda: None
+    """Called at every look; raises when there is no point in going on."""
     deadline_seconds: float = 600
     jobs: dict[str, str] = field(default_factory=dict)
     _began: float = 0.0
@@ -71,6 +73,7 @@ class Story:
     def _polls(self) -> Iterator[dict[str, JsonObject]]:
         """The jobs again and again until the deadline; a server that is away for a while is waited for."""
         while time.monotonic() - self._began < self.deadline_seconds:
+            self.check()
             try:
                 yield {app: self.clients[app].job(job) for app, job in self.jobs.items()}
             except (Unavailable, ServerFault) as error:

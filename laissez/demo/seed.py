@@ -1,0 +1,111 @@
+"""What the story needs before it begins: a cluster with prices, two tenants with test money, logins, codes for hosts.
+
+Safe to run again on the same database: what is there is used, tokens and the password are drawn anew.
+"""
+
+import secrets
+from dataclasses import dataclass
+
+from django.contrib.auth import get_user_model
+
+from laissez.demo.story import CLUSTER, A, B
+from laissez.events import Outbox, transact
+from markets.engine.money import MICRO_PER_DOLLAR, parse_price
+from tenants.models import ApiToken, Member, Tenant
+from tenants.services import accounts, ledger
+from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
+from workers.services import hosts
+
+ACTOR = "manage.py demo"
+CAP_PRICE_PER_HOUR = "2.000000"
+TYPES = (
+    ("nvidia-a10", "NVIDIA A10", "0.606000", 1),
+    ("nvidia-l4", "NVIDIA L4", "0.475500", 4),
+    ("aws-trainium", "AWS Trainium", "0.804000", 4),
+)
+"""Slug, name, base price in US dollars per accelerator-hour, units on the demo's one host of that type."""
+TENANTS = {A: ("Aspen Vision", "anna"), B: ("Birch Language", "ben")}
+"""Who submits which app: the tenant and its member's user name."""
+OPERATOR = "operator"
+FUNDS_MICRODOLLARS = 100 * MICRO_PER_DOLLAR
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What the rest of the demo needs: a token per app, and the password of every login."""
+
+    tokens: dict[str, str]
+    password: str
+
+
+def seed() -> Seeded:
+    """Cluster, tenants, logins."""
+    password = secrets.token_urlsafe(9)
+    transact(_seed_cluster)
+    _seed_operator(password)
+    tokens = {app: transact(lambda outbox, app=app: _seed_tenant(app, password, outbox)) for app in TENANTS}
+    return Seeded(tokens=tokens, password=password)
+
+
+def enrolment_code(host_name: str) -> str | None:
+    """A one-time code for a host that is approved at once; None when a host of this name has enrolled before."""
+    if Host.objects.filter(cluster__slug=CLUSTER, name=host_name).exclude(state=Host.State.RETIRED).exists():
+        return None
+    cluster = Cluster.objects.get(slug=CLUSTER)
+    return transact(lambda outbox: hosts.issue_code(cluster, approves=True, now=outbox.now()))
+
+
+def units_ready() -> dict[str, int]:
+    """Usable units by type, as their hosts have last said."""
+    usable = Accelerator.objects.filter(host__cluster__slug=CLUSTER, host__state=Host.State.READY, healthy=True)
+    return {slug: usable.filter(type__slug=slug).count() for slug, *_ in TYPES}
+
+
+def unfinished_jobs() -> list[tuple[str, str]]:
+    """App and id of jobs of the demo's tenants that an earlier demo has left open."""
+    rows = Job.objects.filter(
+        tenant__name__in=[name for name, _ in TENANTS.values()],
+        state__in=[Job.State.QUEUED, Job.State.RUNNING, Job.State.STOPPED],
+    )
+    app_of = {name: app for app, (name, _) in TENANTS.items()}
+    return [(app_of[name], public_id) for name, public_id in rows.values_list("tenant__name", "public_id")]
+
+
+def _seed_cluster(outbox: Outbox) -> Cluster:
+    cluster, _ = Cluster.objects.get_or_create(slug=CLUSTER, defaults={"name": "Matrix multiplication"})
+    for position, (slug, name, base, _) in enumerate(TYPES):
+        AcceleratorType.objects.get_or_create(
+            cluster=cluster,
+            slug=slug,
+            defaults={
+                "name": name,
+                "position": position,
+                "base_price_per_hour": parse_price(base),
+                "cap_price_per_hour": parse_price(CAP_PRICE_PER_HOUR),
+            },
+        )
+    return cluster
+
+
+def _seed_operator(password: str) -> None:
+    user, _ = get_user_model().objects.get_or_create(
+        username=OPERATOR, defaults={"is_staff": True, "is_superuser": True}
+    )
+    user.set_password(password)
+    user.save()
+
+
+def _seed_tenant(app: str, password: str, outbox: Outbox) -> str:
+    name, username = TENANTS[app]
+    tenant = Tenant.objects.filter(name=name).first()
+    if tenant is None:
+        tenant = accounts.create_tenant(name, actor=ACTOR, outbox=outbox)
+        ledger.top_up(tenant, amount_microdollars=FUNDS_MICRODOLLARS, key=f"demo-{tenant.public_id}", outbox=outbox)
+    member = Member.objects.filter(tenant=tenant, user__username=username).first()
+    if member is None:
+        accounts.add_member(tenant, username=username, password=password, actor=ACTOR, outbox=outbox)
+    else:
+        member.user.set_password(password)
+        member.user.save()
+    _, token = accounts.create_token(tenant, name="demo", scopes=ApiToken.Scope.values, actor=ACTOR, outbox=outbox)
+    return token

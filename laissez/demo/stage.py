@@ -1,0 +1,109 @@
+"""The whole product on this machine with three hosts of emulated devices: where the story is played."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connections
+
+from laissez.demo import seed
+from laissez.sdk.client import Client
+from laissez.stack.places import StackError, make_private
+from laissez.stack.process import ProcessSpec
+from laissez.stack.product import host, listen, product, web_address
+from laissez.stack.supervisor import Supervisor
+from workers.host.sandbox import SandboxUnavailable, probe
+from workers.models import Lease
+
+ADDRESSES = ("DATABASE_URL", "REDIS_URL")
+HOSTS_READY_SECONDS = 60
+POLL_SECONDS = 0.2
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The stack as it stands: its address, who may enter, and its supervisor."""
+
+    url: str
+    log: Path
+    seeded: seed.Seeded
+    supervisor: Supervisor
+
+    def clients(self) -> dict[str, Client]:
+        """A client for the tenant of each app."""
+        return {app: Client(self.url, token) for app, token in self.seeded.tokens.items()}
+
+    def check(self) -> None:
+        """Raises StackError when a process cannot be kept running."""
+        if self.supervisor.failure:
+            raise StackError(self.supervisor.failure)
+
+
+@contextmanager
+def standing(*, port: int, speedup: float, say: Say) -> Iterator[Stage]:
+    """Starts everything for the length of a block. `speedup`: of the meter and of the emulated devices."""
+    state = settings.STATE_DIR
+    addresses = {name: os.environ[name] for name in ADDRESSES}
+    log = make_private(state / "log") / "demo.log"
+    with listen("127.0.0.1", port) as listener, log.open("w", encoding="utf-8") as output:
+        url = web_address(listener)
+        environment = {"LAISSEZ_METER_SPEEDUP": f"{speedup:g}"}
+        specs = product(state, listener, addresses=addresses, environment=environment)
+        facts = {"url": url} | {name.lower(): address for name, address in addresses.items()}
+        say("Starting PostgreSQL, Valkey, web, Celery and beat.")
+        with Supervisor(specs, state, facts=facts, output=output) as supervisor:
+            try:
+                yield _furnished(Stage(url, log, seed.seed(), supervisor), state, speedup, say)
+            finally:
+                connections.close_all()
+
+
+def _furnished(stage: Stage, state: Path, speedup: float, say: Say) -> Stage:
+    """Sweeps up after an earlier demo, starts the hosts and waits for their devices."""
+    clients = stage.clients()
+    for app, job in seed.unfinished_jobs():
+        say(f"Cancelling {job}, which an earlier demo left open.")
+        clients[app].cancel(job)
+    options = _isolation(say)
+    for slug, name, _, units in seed.TYPES:
+        say(f"Starting a host with {units} emulated {name}.")
+        stage.supervisor.add(_host(slug, units, stage.url, state, speedup, options))
+    _wait_for_devices(stage)
+    return stage
+
+
+def _isolation(say: Say) -> tuple[str, ...]:
+    """The host's option where bubblewrap does not work, said out loud; nothing where it does."""
+    try:
+        probe()
+    except SandboxUnavailable as error:
+        say(f"No sandbox works here ({error}); the demo's own programs run with --trust-tenants.")
+        return ("--trust-tenants",)
+    return ()
+
+
+def _host(slug: str, units: int, url: str, state: Path, speedup: float, options: tuple[str, ...]) -> ProcessSpec:
+    name = f"demo-{slug}"
+    code = seed.enrolment_code(name)
+    arguments = (
+        *("--server", url, "--name", name, "--state-dir", str(make_private(state / "hosts") / name)),
+        *("--emulate", f"{slug}={units}", "--emulated-speedup", f"{speedup:g}"),
+        *(("--code", code) if code else ()),
+    )
+    return host(name, *arguments, *options, environment={})
+
+
+def _wait_for_devices(stage: Stage) -> None:
+    """Until every device has been seen by its host and none is held by an earlier run's lease."""
+    wanted = {slug: units for slug, _, _, units in seed.TYPES}
+    deadline = time.monotonic() + HOSTS_READY_SECONDS
+    while seed.units_ready() != wanted or Lease.objects.exclude(state=Lease.State.CLOSED).exists():
+        stage.check()
+        if time.monotonic() > deadline:
+            raise StackError(f"the hosts did not come up in {HOSTS_READY_SECONDS} seconds; see {stage.log}")
+        time.sleep(POLL_SECONDS)
