@@ -2,9 +2,9 @@
 
     python -m tests.chaos [--seed 7] [--kills 20]
 
-Kills (-9) hit web, Celery's parents and children, the tick process, beat, host daemons, shims and workloads, all of them
-started by this run. The story must still end well, every invariant hold, no device be held twice and no second be billed
-twice. The seed, every kill and every fault found are printed; the exit code is 1 when there is a fault.
+Kills (-9) hit web, Celery's parents and children, the tick process, beat, host daemons, shims and workloads, all of
+them started by this run. The story must still end well, every invariant hold, no device be held twice and no second
+be billed twice. The seed, every kill and every fault found are printed; the exit code is 1 when there is a fault.
 """
 
 import argparse
@@ -49,7 +49,8 @@ HOLDS = {
         SELECT l.public_id, l.billed_during, coalesce(sum(upper(s.during) - lower(s.during)), '0') AS billed
         FROM workers_lease l LEFT JOIN markets_billingslice s ON s.lease_id = l.id
         WHERE l.state = 'closed' AND NOT isempty(coalesce(l.billed_during, 'empty')) GROUP BY l.id
-        HAVING coalesce(sum(upper(s.during) - lower(s.during)), '0') <> upper(l.billed_during) - lower(l.billed_during)""",
+        HAVING coalesce(sum(upper(s.during) - lower(s.during)), '0')
+            <> upper(l.billed_during) - lower(l.billed_during)""",
     "a lease was left open": "SELECT public_id, state FROM workers_lease WHERE state <> 'closed'",
 }
 """Queries that must find nothing once all is over."""
@@ -216,9 +217,7 @@ def story_faults(state: Path, exit_code: int, output: str) -> Iterator[str]:
     yield from ended["invariants"]
     if exit_code != 0:
         yield f"the demo ended with exit code {exit_code}"
-    say(
-        f"states {ended['states']}, bills {ended['bills']}, {len(ended['leases'])} leases, bit_exact {ended['bit_exact']}"
-    )
+    say(", ".join(f"{name} {ended[name]}" for name in ("states", "bills", "finish_minute", "bit_exact")))
 
 
 def leftovers(run: Run) -> Iterator[str]:

@@ -49,6 +49,15 @@ def collect(jobs: Mapping[str, str], *, speedup: float) -> Json:
     }
 
 
+def is_settled(jobs: Mapping[str, str]) -> bool:
+    """Whether every lease of the jobs is closed and billed to its end, so that the figures are final."""
+    for lease in Lease.objects.filter(job__public_id__in=jobs.values()):
+        billed_to = lease.billed_during.upper if lease.billed_during else None
+        if lease.state != Lease.State.CLOSED or (billed_to is not None and lease.metered_until != billed_to):
+            return False
+    return True
+
+
 def ordered(names: Mapping[Job, str]) -> Sequence[tuple[Job, str]]:
     """In the order of submission."""
     return sorted(names.items(), key=lambda pair: pair[0].pk)

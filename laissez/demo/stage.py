@@ -21,6 +21,7 @@ from workers.models import Lease
 
 ADDRESSES = ("DATABASE_URL", "REDIS_URL")
 HOSTS_READY_SECONDS = 60
+SETTLED_SECONDS = 60
 POLL_SECONDS = 0.2
 Say = Callable[[str], None]
 
@@ -42,6 +43,15 @@ class Stage:
         """Raises StackError when a process cannot be kept running."""
         if self.supervisor.failure:
             raise StackError(self.supervisor.failure)
+
+    def wait(self, condition: Callable[[], bool], *, seconds: float, what: str) -> None:
+        """Until the condition holds; raises StackError when it does not in time or the stack fails."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise StackError(f"{what} did not happen in {seconds:.0f} seconds; see {self.log}")
+            time.sleep(POLL_SECONDS)
 
 
 @contextmanager
@@ -73,7 +83,7 @@ def _furnished(stage: Stage, state: Path, speedup: float, say: Say) -> Stage:
     for slug, name, _, units in seed.TYPES:
         say(f"Starting a host with {units} emulated {name}.")
         stage.supervisor.add(_host(slug, units, stage.url, state, speedup, options))
-    _wait_for_devices(stage)
+    stage.wait(_devices_are_free, seconds=HOSTS_READY_SECONDS, what="the coming up of every host")
     return stage
 
 
@@ -98,12 +108,7 @@ def _host(slug: str, units: int, url: str, state: Path, speedup: float, options:
     return host(name, *arguments, *options, environment={})
 
 
-def _wait_for_devices(stage: Stage) -> None:
-    """Until every device has been seen by its host and none is held by an earlier run's lease."""
+def _devices_are_free() -> bool:
+    """Whether every device has been seen by its host and none is held by an earlier run's lease."""
     wanted = {slug: units for slug, _, _, units in seed.TYPES}
-    deadline = time.monotonic() + HOSTS_READY_SECONDS
-    while seed.units_ready() != wanted or Lease.objects.exclude(state=Lease.State.CLOSED).exists():
-        stage.check()
-        if time.monotonic() > deadline:
-            raise StackError(f"the hosts did not come up in {HOSTS_READY_SECONDS} seconds; see {stage.log}")
-        time.sleep(POLL_SECONDS)
+    return seed.units_ready() == wanted and not Lease.objects.exclude(state=Lease.State.CLOSED).exists()

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from laissez.demo import outcome, seed, solo
-from laissez.demo.stage import Stage, standing
+from laissez.demo.stage import SETTLED_SECONDS, Stage, standing
 from laissez.demo.story import CLUSTER, PROGRAMS, Story, StoryFailed
 from laissez.sdk.client import LaissezError
 from laissez.stack.places import StackError
@@ -72,6 +72,7 @@ class Command(BaseCommand):
         )
 
     def _outcome(self, stage: Stage, jobs: dict[str, str], alone: dict[str, solo.SoloRun], speedup: float) -> Json:
+        stage.wait(lambda: outcome.is_settled(jobs), seconds=SETTLED_SECONDS, what="the last bill")
         digests = {app: solo.final_digest(printed(stage, app, job)) for app, job in jobs.items()}
         compared = {app: run.digest() for app, run in alone.items()}
         return outcome.collect(jobs, speedup=speedup) | {
