@@ -1,6 +1,7 @@
-"""Lets Django empty the tables between tests that commit: history refuses TRUNCATE, and only here that must give way.
+"""Lets Django empty the tables between tests that commit: history refuses to go, and only here it must.
 
-A `conftest.py` imports the fixture. The triggers stay as they are; one session at a time steps past them.
+A `conftest.py` imports the fixture. The triggers stay as they are; the flushing session steps past them. It deletes
+instead of truncating, which for tables as small as a test's is much faster.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,9 @@ STEP_PAST = "SET LOCAL session_replication_role = replica;"
 @pytest.fixture(scope="session", autouse=True)
 def flush_past_triggers() -> Iterator[None]:
     """For the whole session: `transaction=True` tests end with empty tables."""
-    original = DatabaseOperations.sql_flush
 
-    def sql_flush(self: DatabaseOperations, style: Any, tables: Sequence[str], **options: Any) -> list[str]:
-        statements = original(self, style, tables, **options)
-        return [STEP_PAST, *statements] if statements else statements
+    def sql_flush(self: DatabaseOperations, _style: Any, tables: Sequence[str], **_options: Any) -> list[str]:
+        return [STEP_PAST, *(f"DELETE FROM {self.quote_name(table)};" for table in tables)]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DatabaseOperations, "sql_flush", sql_flush)

@@ -6,13 +6,12 @@ checks stand behind it. A transaction that acts for several tenants calls `lock_
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 
 from django.db.models import Sum
 
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
-from markets.engine.money import format_price
+from markets.engine.money import MAX_PRICE, MICRO_PER_DOLLAR, format_price, parse_price
 from tenants import selectors
 from tenants.models import Account, Entry, Hold, Tenant, Transfer
 
@@ -33,16 +32,16 @@ class _Movement:
 
 
 def parse_amount(text: str) -> int:
-    """The micro-dollars that a decimal text of dollars means. Refuses what is not finite, above zero, and exact."""
+    """The micro-dollars that a decimal text of dollars means. Refuses what is not exact, above zero and sensible."""
     try:
-        microdollars = Decimal(text).scaleb(6)
-        exact = microdollars.is_finite() and microdollars == microdollars.to_integral_value()
-    except InvalidOperation:
-        exact = False
-    if not exact:
-        raise Refused("bad_amount", f"{text[:40]!r} is not an amount of dollars with at most six decimals.", "/amount")
-    _check_amount(int(microdollars))
-    return int(microdollars)
+        return parse_price(text)
+    except ValueError:
+        most = f"{MAX_PRICE // MICRO_PER_DOLLAR:,}"
+        raise Refused(
+            "bad_amount",
+            f"{text[:40]!r} is not an amount from $0.000001 to ${most} with at most six decimals.",
+            "/amount",
+        ) from None
 
 
 def lock_accounts(tenants: Iterable[Tenant]) -> dict[int, Account]:
