@@ -91,6 +91,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "laissez.api.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -147,6 +148,8 @@ CHANNEL_LAYERS = {
 }
 
 # Market time and liveness. Only the meter and emulated devices run faster than real seconds.
+# Where the reconciler asks whether hosts can reach the web process; empty: it takes that for granted.
+INTERNAL_URL = os.environ.get("LAISSEZ_INTERNAL_URL", "").rstrip("/")
 METER_SPEEDUP = _number("LAISSEZ_METER_SPEEDUP", 1)
 LEASE_TTL_SECONDS = _number("LAISSEZ_LEASE_TTL_SECONDS", 30)
 LEASE_GRACE_SECONDS = _number("LAISSEZ_LEASE_GRACE_SECONDS", 5)
