@@ -1,0 +1,7 @@
+"""`python -m workers.host` is `laissez-host`."""
+
+import sys
+
+from workers.host.daemon import main
+
+sys.exit(main())
