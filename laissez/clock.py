@@ -1,0 +1,24 @@
+"""The only reader of a clock on the server: market time is the database's, read once per transaction after its locks.
+
+`now()` inside PostgreSQL is the transaction's start and goes stale while a lock is awaited; `clock_timestamp()` does not.
+Everything else takes the time as an argument.
+"""
+
+from datetime import UTC, datetime
+
+from django.db import connection
+
+
+def now() -> datetime:
+    """The database's present time, aware and in UTC. Call it after the transaction's locks are taken."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row = cursor.fetchone()
+    moment: datetime = row[0]
+    return moment.astimezone(UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as whole microseconds since 1970, the unit of the engine's instants."""
+    delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

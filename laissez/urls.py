@@ -1,0 +1,20 @@
+"""Every address of the product, by app."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+from laissez import health
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("healthz", health.alive),
+    path("readyz", health.ready),
+    path("", include("tenants.urls")),
+    path("", include("workers.urls")),
+    path("", include("markets.urls")),
+]
+
+handler400 = "laissez.api.handle_bad_request"
+handler403 = "laissez.api.handle_forbidden"
+handler404 = "laissez.api.handle_not_found"
+handler500 = "laissez.api.handle_server_error"

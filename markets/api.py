@@ -1,0 +1,241 @@
+"""The market's API: the exchange for everybody with `prices:read`, a tenant's jobs, and an agent's way back in."""
+
+from typing import Any
+
+from django.db.models import Q
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from laissez import clock
+from laissez.api import page_of
+from laissez.errors import Conflict, Fault, Invalid, NotFound, Refused
+from laissez.events import Outbox, transact
+from laissez.sdk.contexts import Decision
+from markets import presentation
+from markets.selectors import contexts, exchange
+from markets.selectors import jobs as seen_jobs
+from markets.services import advising, metering, submission
+from tenants.api import act_once, principal
+from tenants.auth import scope
+from workers.auth import HostAuthentication, IsHost, host_of
+from workers.models import Cluster, Host, Job, Lease
+
+
+class MarketsView(APIView):
+    """The clusters."""
+
+    permission_classes = [scope("prices:read")]
+
+    def get(self, request: Request) -> Response:
+        """Their names."""
+        return Response({"items": list(Cluster.objects.order_by("slug").values_list("slug", flat=True))})
+
+
+class MarketView(APIView):
+    """One exchange table."""
+
+    permission_classes = [scope("prices:read")]
+
+    def get(self, request: Request, cluster: str) -> Response:
+        """Every type with its prices and supply, and how old they are."""
+        return Response(presentation.exchange(exchange.of(_cluster(cluster), now=clock.now())))
+
+
+class JobsView(APIView):
+    """A tenant's jobs."""
+
+    def get_permissions(self) -> list[Any]:
+        """Reading and submitting are different scopes."""
+        return [scope("jobs:write" if self.request.method == "POST" else "jobs:read")()]
+
+    def get(self, request: Request) -> Response:
+        """A page of them, newest first; `state` narrows."""
+        rows = seen_jobs.visible_to(principal(request).tenant)
+        if state := request.query_params.get("state"):
+            if state not in Job.State.values:
+                raise Refused(
+                    "bad_state", f"state is {state[:40]!r}; known are {', '.join(Job.State.values)}.", "/state"
+                )
+            rows = rows.filter(Q(state=state))
+        page = page_of(rows, request.query_params)
+        now = clock.now()
+        return Response(page.as_json([presentation.job(seen_jobs.view(row, now=now), now=now) for row in page.items]))
+
+    def post(self, request: Request) -> Response:
+        """Queue a job, once per `Idempotency-Key`."""
+        tenant = principal(request).tenant
+
+        def work(outbox: Outbox) -> dict[str, Any]:
+            job = submission.submit(tenant, request.data, outbox=outbox)
+            return _job_json(job)
+
+        return act_once(request, work, status=201)
+
+
+class JobView(APIView):
+    """One job."""
+
+    permission_classes = [scope("jobs:read")]
+
+    def get(self, request: Request, job: str) -> Response:
+        """Where it is, why, what it costs, and its whole history."""
+        found = seen_jobs.find(principal(request).tenant, job)
+        answer = Response(_job_json(found))
+        answer["ETag"] = f'"{found.version}"'
+        return answer
+
+
+class JobActView(APIView):
+    """One act on one job; the subclasses say which."""
+
+    permission_classes = [scope("jobs:write")]
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """Do it; the job is the tenant's own."""
+        raise NotImplementedError
+
+    def post(self, request: Request, job: str) -> Response:
+        """Do it once per `Idempotency-Key`, and answer with the job as it is then."""
+        found = submission.of_tenant(principal(request).tenant, job)
+        return act_once(request, lambda outbox: _job_json(self.act(found, request, outbox)))
+
+
+class CancelView(JobActView):
+    """Cancel."""
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """In every state."""
+        return submission.cancel(job, outbox=outbox)
+
+
+class StopView(JobActView):
+    """Stop, keeping the state."""
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """Save and stop."""
+        return submission.stop(job, outbox=outbox)
+
+
+class ResumeView(JobActView):
+    """Resume a stopped job."""
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """Back to the queue."""
+        return submission.resume(job, outbox=outbox)
+
+
+class CheckpointView(JobActView):
+    """Take a checkpoint."""
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """At the workload's next chance."""
+        return submission.checkpoint(job)
+
+
+class MigrateView(JobActView):
+    """Move to what has been won."""
+
+    def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
+        """Now, or at the next checkpoint."""
+        body = request.data if isinstance(request.data, dict) else {}
+        return submission.move(job, moment=body.get("moment", "checkpoint"), outbox=outbox)
+
+
+class BidsView(APIView):
+    """A job's launch table."""
+
+    permission_classes = [scope("bids:write")]
+
+    def put(self, request: Request, job: str) -> Response:
+        """Replace it; `If-Match` guards against somebody else's change."""
+        found = submission.of_tenant(principal(request).tenant, job)
+        version = _version(request.headers.get("If-Match"))
+        rows = request.data.get("rows") if isinstance(request.data, dict) else None
+
+        def work(outbox: Outbox) -> dict[str, Any]:
+            return _job_json(submission.change_table(found, rows, expected_version=version, outbox=outbox))
+
+        return act_once(request, work)
+
+
+class HostContextView(APIView):
+    """What an agent is told."""
+
+    authentication_classes = [HostAuthentication]
+    permission_classes = [IsHost]
+
+    def get(self, request: Request, lease: str) -> Response:
+        """The context of the job whose primary lease this is."""
+        row = _lease_of(host_of(request), lease, request.query_params.get("fence"))
+        now = clock.now()
+        job = row.job
+        context = contexts.of(
+            job, cause=job.ask_cause or "heartbeat", now=now, cost_microdollars=metering.cost_of(job, now)
+        )
+        return Response(context.to_json())
+
+
+class HostDecisionView(APIView):
+    """What an agent has decided."""
+
+    authentication_classes = [HostAuthentication]
+    permission_classes = [IsHost]
+
+    def post(self, request: Request, lease: str) -> Response:
+        """Put it into effect under the lease's fence; a decision that cannot be is answered with why, and is a stay."""
+        body = request.data if isinstance(request.data, dict) else {}
+        row = _lease_of(host_of(request), lease, body.get("fence"))
+        decision = _decision(body.get("decision"))
+        try:
+            detail = transact(lambda outbox: advising.decide(row.job, decision, outbox=outbox))
+        except Refused as refusal:
+            transact(lambda outbox: _tell_refused(row.job, refusal, outbox))
+            return Response({"applied": False, "code": refusal.code, "detail": refusal.detail})
+        return Response({"applied": True, "detail": detail})
+
+
+def _tell_refused(job: Job, refusal: Refused, outbox: Outbox) -> None:
+    data = {"outcome": "refused", "code": refusal.code, "detail": refusal.detail, "meaning": "stay"}
+    outbox.add(f"job:{job.public_id}", "org.laissez.market.agent.failed.v1", job.public_id, data)
+
+
+def _decision(value: Any) -> Decision:
+    try:
+        return Decision.from_json(value)
+    except ValueError as error:
+        raise Invalid([Fault("bad_decision", f"{error}.", "/decision")]) from error
+
+
+def _lease_of(host: Host, public_id: str, fence: Any) -> Lease:
+    """The primary lease of this host with this fence; anything else is no such lease, or a stale one."""
+    row = Lease.objects.filter(host=host, public_id=public_id).select_related("job__cluster", "job__tenant").first()
+    if row is None:
+        raise NotFound("lease")
+    if str(row.fence) != str(fence):
+        raise Conflict("stale_fence", f"Lease {public_id} has fence {row.fence}, not {fence}.", "/fence")
+    if row.state == Lease.State.CLOSED or row.primary_during is None or row.primary_during.upper is not None:
+        raise Conflict("not_primary", f"Lease {public_id} does not speak for its job any more.")
+    return row
+
+
+def _cluster(slug: str) -> Cluster:
+    found = Cluster.objects.filter(slug=slug).first()
+    if found is None:
+        raise NotFound("cluster")
+    return found
+
+
+def _version(header: str | None) -> int | None:
+    if header is None:
+        return None
+    text = header.strip().strip('"')
+    if not text.isdecimal():
+        raise Refused("bad_if_match", f"If-Match is {header[:40]!r}; send the ETag that the job was shown with.")
+    return int(text)
+
+
+def _job_json(job: Job) -> dict[str, Any]:
+    job.refresh_from_db()
+    now = clock.now()
+    return presentation.job(seen_jobs.view(job, now=now), now=now)

@@ -1,0 +1,139 @@
+"""Decisions of agents put into effect: a named policy's for a queued job here, any agent's for a running one by API.
+
+A decision is the tenant's own act through its agent, so it is checked like any other change of bids.
+"""
+
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Q
+
+from laissez.errors import Fault, Invalid, Refused
+from laissez.events import Outbox, transact
+from laissez.sdk.contexts import Decision
+from laissez.sdk.policies import POLICIES
+from markets.engine.money import parse_price
+from markets.models import Bid
+from markets.selectors import contexts
+from markets.services import actions, bids, funds
+from workers.models import Cluster, Job
+from workers.services import jobs, leases, migrations
+
+
+def advise_queue(cluster_id: int) -> None:
+    """Ask the policy of every queued job for which the exchange has moved since it was last asked."""
+    for job_id in _unadvised(cluster_id):
+        transact(partial(_advise_one, job_id))
+
+
+def _unadvised(cluster_id: int) -> list[int]:
+    cluster = Cluster.objects.get(pk=cluster_id)
+    newest = cluster.clearings.order_by("-number").values_list("at", flat=True).first()
+    if newest is None:
+        return []
+    rows = Job.objects.filter(cluster=cluster, state=Job.State.QUEUED).exclude(policy__in=("", "hold"))
+    return list(rows.filter(Q(advised_at=None) | Q(advised_at__lt=newest)).order_by("id").values_list("id", flat=True))
+
+
+def _advise_one(job_id: int, outbox: Outbox) -> None:
+    job = jobs.lock([job_id]).get(job_id)
+    if job is not None and job.state == Job.State.QUEUED:
+        before = funds.open_hold(job)
+        advise(job, cause="price", now=outbox.now())
+        if before is not None:
+            funds.renew(job, outbox)
+
+
+def advise(job: Job, *, cause: str, now: datetime) -> None:
+    """Let a queued job's named policy set its bids. A job with an agent of its own keeps the bids it was given."""
+    policy = POLICIES.get(job.policy)
+    if policy is None:
+        return
+    decision = policy(contexts.of(job, cause=cause, now=now), job.policy_params)
+    prices = prices_of(decision)
+    if prices:
+        bids.change_prices(job, prices, origin=Bid.Origin.POLICY, now=now)
+    Job.objects.filter(pk=job.pk).update(advised_at=now)
+
+
+def prices_of(decision: Decision) -> dict[str, int]:
+    """A decision's bids in micro-dollars per hour by accelerator type."""
+    try:
+        return {slug: parse_price(price) for slug, price in decision.bids.items()}
+    except ValueError as error:
+        raise Invalid([Fault("bad_price", f"bids: {error}.", "/decision/bids")]) from error
+
+
+def decide(job: Job, decision: Decision, *, outbox: Outbox) -> str:
+    """Put a running job's agent's decision into effect.
+
+    Returns:
+        What was done, in words, for the host's log.
+
+    Raises:
+        Refused: bids that name foreign rows or are not covered; nothing is written then.
+    """
+    job = jobs.lock_one(job)
+    if job.state != Job.State.RUNNING:
+        raise Refused("not_running", f"The job is {job.state}; its agent has nothing to decide.", status=409)
+    now = outbox.now()
+    changed = 0
+    if decision.bids:
+        changed = bids.change_prices(job, prices_of(decision), origin=Bid.Origin.AGENT, now=now)
+        funds.reserve(job, outbox)
+    done = _act(job, decision, now, outbox)
+    if changed or decision.kind != "stay":
+        data = {
+            "kind": decision.kind,
+            "moment": decision.moment,
+            "bids": {slug: str(price) for slug, price in decision.bids.items()},
+            "reason": decision.reason,
+            "progress": job.progress,
+        }
+        outbox.add(f"job:{job.public_id}", "org.laissez.market.agent.decided.v1", job.public_id, data)
+    return done
+
+
+def _act(job: Job, decision: Decision, now: datetime, outbox: Outbox) -> str:
+    match decision.kind:
+        case "migrate":
+            return _move(job, decision.moment, now, outbox)
+        case "checkpoint":
+            jobs.request_checkpoint(job)
+            return "a checkpoint was asked for"
+        case "stop":
+            jobs.stop(job, reason="agent", detail=decision.reason, now=now, outbox=outbox)
+            actions.retire(job, now=now, outbox=outbox)
+            return "the job saves its state and stops"
+        case "rebid":
+            _stay(job)
+            return "the bids were changed"
+        case _:
+            return "the job stays"
+
+
+def _stay(job: Job) -> None:
+    """Re-bidding the row it sits on takes an earlier `migrate` back, unless the move is under way already."""
+    under_way = migrations.open_of(job)
+    if job.leaving_since is not None and under_way is None and not _is_outbid(job):
+        job.leaving_since, job.leave_moment = None, ""
+        job.save(update_fields=["leaving_since", "leave_moment"])
+
+
+def _is_outbid(job: Job) -> bool:
+    """Whether the row the job sits on bids less than its public price by now."""
+    source = next((lease for lease in leases.open_leases(job) if leases.is_primary(lease)), None)
+    if source is None:
+        return True
+    bid = Bid.objects.filter(job=job, type_id=source.type_id, closed_at=None).select_related("type").first()
+    quote = source.type.quotes.filter(during__upper_inf=True).first()
+    return bid is None or quote is None or actions.counted(bid) < quote.price_per_hour
+
+
+def _move(job: Job, moment: str, now: datetime, outbox: Outbox) -> str:
+    job.leaving_since = job.leaving_since or now
+    job.leave_moment = moment
+    job.save(update_fields=["leaving_since", "leave_moment"])
+    if moment == "now" and migrations.leave_now(job, now=now, outbox=outbox):
+        return "the move has started"
+    return f"the job moves ({moment}) once it has somewhere to go"

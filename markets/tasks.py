@@ -1,0 +1,27 @@
+"""Celery's half of the market: one task per cluster and second. A lost, late or repeated one does no harm."""
+
+import logging
+
+from celery import shared_task
+
+from markets.services import advising, metering, scheduling
+from workers.models import Cluster
+
+logger = logging.getLogger(__name__)
+
+TICK_EXPIRES_SECONDS = 5
+
+
+@shared_task
+def tick_all() -> None:
+    """Fan out one tick per cluster."""
+    for cluster_id in Cluster.objects.order_by("id").values_list("id", flat=True):
+        tick_cluster.apply_async((cluster_id,), expires=TICK_EXPIRES_SECONDS)
+
+
+@shared_task
+def tick_cluster(cluster_id: int) -> None:
+    """Ask queued jobs' policies, clear the market and move jobs, then bill."""
+    advising.advise_queue(cluster_id)
+    scheduling.tick(cluster_id)
+    metering.meter_cluster(cluster_id)

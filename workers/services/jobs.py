@@ -1,0 +1,220 @@
+"""The life of a job: submit, start, requeue, finish, stop, resume, cancel, expire. One function per transition.
+
+Each names the states it comes from; "0 rows" means somebody else got there, and the caller goes on. Callers hold the
+job's row lock, taken with `lock`.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from laissez.errors import Conflict, NotFound
+from laissez.events import Outbox
+from workers.models import Job, Lease
+from workers.models.jobs import TERMINAL_JOB_STATES
+from workers.services import announce, doorbell, leases
+
+OPEN_JOB_STATES = (Job.State.QUEUED, Job.State.RUNNING)
+
+
+def lock(ids: Iterable[int]) -> dict[int, Job]:
+    """Lock job rows in id order, the one order every transaction uses, and return them by id."""
+    rows = Job.objects.select_for_update(of=("self",)).filter(pk__in=sorted(set(ids))).order_by("pk")
+    return {row.pk: row for row in rows}
+
+
+def lock_one(job: Job) -> Job:
+    """Lock one job's row and return it as it is now."""
+    row = lock([job.pk]).get(job.pk)
+    if row is None:
+        raise NotFound("job")
+    return row
+
+
+def start(job: Job, *, now: datetime, outbox: Outbox) -> bool:
+    """A queued job has been handed a device."""
+    return _move(
+        job,
+        to=Job.State.RUNNING,
+        come_from=(Job.State.QUEUED,),
+        reason="handed_over",
+        outbox=outbox,
+        queue_deadline=None,
+        started_at=job.started_at or now,
+    )
+
+
+def requeue(job: Job, *, reason: str, detail: str = "", now: datetime, outbox: Outbox) -> bool:
+    """A running or stopped job goes back to the queue with whatever state it has saved."""
+    return _move(
+        job,
+        to=Job.State.QUEUED,
+        come_from=(Job.State.RUNNING, Job.State.STOPPED),
+        reason=reason,
+        detail=detail,
+        outbox=outbox,
+        queued_at=now,
+        queue_deadline=now + timedelta(seconds=job.queue_timeout_seconds),
+        leaving_since=None,
+        leave_moment="",
+    )
+
+
+def finish(
+    job: Job, *, state: Job.State, reason: str, detail: str, exit_code: int | None, now: datetime, outbox: Outbox
+) -> bool:
+    """The workload has ended by itself: `succeeded` or `failed`."""
+    figures = {"progress": 1.0} if state == Job.State.SUCCEEDED else {}
+    return _move(
+        job,
+        to=state,
+        come_from=(Job.State.RUNNING,),
+        reason=reason,
+        detail=detail,
+        outbox=outbox,
+        finished_at=now,
+        exit_code=exit_code,
+        leaving_since=None,
+        leave_moment="",
+        **figures,
+    )
+
+
+def stop(job: Job, *, reason: str, detail: str = "", now: datetime, outbox: Outbox) -> bool:
+    """The agent, the tenant or the budget has stopped it: its state is saved first and it can be resumed."""
+    moved = _move(
+        job,
+        to=Job.State.STOPPED,
+        come_from=OPEN_JOB_STATES,
+        reason=reason,
+        detail=detail,
+        outbox=outbox,
+        queue_deadline=None,
+        leaving_since=None,
+        leave_moment="",
+    )
+    if moved:
+        why = Lease.Reason.BUDGET if reason == "budget" else Lease.Reason.STOPPED
+        _leave_every_device(job, why, Lease.Ending.SAVE, now, outbox)
+    return moved
+
+
+def cancel(job: Job, *, now: datetime, outbox: Outbox) -> Job:
+    """End a job for good. Valid in every state: of a job that has already ended it changes nothing.
+
+    The devices are given back as soon as their hosts confirm it.
+    """
+    moved = _move(
+        job,
+        to=Job.State.CANCELLED,
+        come_from=(*OPEN_JOB_STATES, Job.State.STOPPED),
+        reason="cancelled",
+        outbox=outbox,
+        finished_at=now,
+        queue_deadline=None,
+        leaving_since=None,
+        leave_moment="",
+    )
+    if moved:
+        _leave_every_device(job, Lease.Reason.CANCELLED, Lease.Ending.STOP, now, outbox)
+    return job
+
+
+def resume(job: Job, *, now: datetime, outbox: Outbox) -> Job:
+    """Queue a stopped job again, from its newest checkpoint."""
+    if not requeue_stopped(job, now=now, outbox=outbox):
+        raise Conflict("not_stopped", f"The job is {job.state}; only a stopped job can be resumed.")
+    return job
+
+
+def requeue_stopped(job: Job, *, now: datetime, outbox: Outbox) -> bool:
+    """`requeue`, from `stopped` alone."""
+    return job.state == Job.State.STOPPED and requeue(job, reason="resumed", now=now, outbox=outbox)
+
+
+def expire(job: Job, *, now: datetime, outbox: Outbox) -> bool:
+    """The queue time-out has passed without a device."""
+    if job.queue_deadline is None or job.queue_deadline > now:
+        return False
+    return _move(
+        job,
+        to=Job.State.EXPIRED,
+        come_from=(Job.State.QUEUED,),
+        reason="queue_timeout",
+        detail=f"No device was won within {job.queue_timeout_seconds} s.",
+        outbox=outbox,
+        finished_at=now,
+        queue_deadline=None,
+    )
+
+
+def settle(job: Job, ended: Lease, *, now: datetime, outbox: Outbox) -> None:
+    """A lease of a running job has ended: go on with the other one, or return to the queue.
+
+    A failed start has already written its own reason on the job; any other end gives the lease's.
+    """
+    if job.state != Job.State.RUNNING:
+        return
+    rows = leases.open_leases(job)
+    if any(leases.is_primary(row) for row in rows):
+        return
+    heir = next((row for row in rows if row.state in leases.LIVE_STATES), None)
+    if heir is not None:
+        leases.make_primary(heir, now=now)
+    elif not rows:
+        failed = ended.reason == Lease.Reason.FAILED
+        reason, detail = (job.reason, job.reason_detail) if failed else (ended.reason, "")
+        requeue(job, reason=reason, detail=detail, now=now, outbox=outbox)
+
+
+def note(job: Job, *, reason: str, detail: str) -> None:
+    """Write why the job is about to change, ahead of the change itself."""
+    job.reason, job.reason_detail = reason, detail[:500]
+    job.save(update_fields=["reason", "reason_detail"])
+
+
+def ask_agent(job: Job, cause: str) -> None:
+    """Something happened that concerns the job's agent; its host asks it at the next sync."""
+    job.ask_number += 1
+    job.ask_cause = cause
+    job.save(update_fields=["ask_number", "ask_cause"])
+    doorbell.ring_for(job)
+
+
+def request_checkpoint(job: Job) -> None:
+    """Ask the workload for a checkpoint at its next chance."""
+    job.checkpoint_number += 1
+    job.save(update_fields=["checkpoint_number"])
+    doorbell.ring_for(job)
+
+
+def _leave_every_device(job: Job, reason: Lease.Reason, ending: Lease.Ending, now: datetime, outbox: Outbox) -> None:
+    for lease in leases.open_leases(job):
+        how = ending if leases.is_primary(lease) else Lease.Ending.STOP
+        leases.begin_closing(lease, reason=reason, ending=how, now=now, outbox=outbox)
+        if ending == Lease.Ending.STOP:
+            leases.hasten(lease)
+
+
+def _move(
+    job: Job,
+    *,
+    to: Job.State,
+    come_from: tuple[Job.State, ...],
+    reason: str,
+    outbox: Outbox,
+    detail: str = "",
+    **changes: Any,
+) -> bool:
+    moved = Job.objects.filter(pk=job.pk, state__in=come_from).update(
+        state=to, reason=reason, reason_detail=detail[:500], **changes
+    )
+    if moved:
+        job.refresh_from_db()
+        announce.job(job, outbox)
+    return bool(moved)
+
+
+def is_over(job: Job) -> bool:
+    """Whether the job has reached a state it never leaves."""
+    return job.state in TERMINAL_JOB_STATES

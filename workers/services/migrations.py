@@ -1,0 +1,207 @@
+"""Moving a job between leases. (A schema migration is always called that.)
+
+    awarded -> checkpointing -> transferring -> restoring -> done | aborted(reason)
+
+A migration opens when a running job has been handed a second device. The moment is the tenant's: at the next
+checkpoint, or now. `stop_and_copy` gives the source back once the state is saved; `overlap` keeps it until the first
+step on the destination, so that an aborted migration goes on where it was.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from laissez.events import Outbox
+from workers.models import Checkpoint, Job, Lease, Migration
+from workers.services import announce, doorbell, jobs, leases
+
+SAVE_GRACE_SECONDS = 20
+OPEN = (
+    Migration.State.AWARDED,
+    Migration.State.CHECKPOINTING,
+    Migration.State.TRANSFERRING,
+    Migration.State.RESTORING,
+)
+_MOVING = (Migration.State.CHECKPOINTING, Migration.State.TRANSFERRING, Migration.State.RESTORING)
+
+
+def open_of(job: Job) -> Migration | None:
+    """The job's migration under way, if any."""
+    return (
+        Migration.objects.filter(job=job, state__in=OPEN).select_related("source", "destination", "checkpoint").first()
+    )
+
+
+def begin(job: Job, *, source: Lease, destination: Lease, now: datetime, outbox: Outbox) -> Migration:
+    """The destination has been handed over. A source that is leaving already is saving its state by now."""
+    saving = source.state == Lease.State.CLOSING
+    row = Migration.objects.create(
+        job=job,
+        source=source,
+        destination=destination,
+        mode=Job.MigrationMode.STOP_AND_COPY if saving else job.migration_mode,
+        state=Migration.State.CHECKPOINTING if saving else Migration.State.AWARDED,
+        checkpointing_at=source.closing_at if saving else None,
+        opened_at=now,
+        deadline=now + timedelta(seconds=job.seek_seconds),
+    )
+    announce.migration(row, outbox)
+    return row
+
+
+def destination_confirmed(job: Job, destination: Lease, *, now: datetime, outbox: Outbox) -> None:
+    """The destination's host has the device. A job whose moment is now leaves at once."""
+    row = open_of(job)
+    if row is None or row.destination_id != destination.pk:
+        return
+    Migration.objects.filter(pk=row.pk).update(destination_active_at=now)
+    row.destination.refresh_from_db()
+    if job.leave_moment == "now" or job.upgrade == Job.Upgrade.NOW:
+        leave_now(job, now=now, outbox=outbox)
+
+
+def leave_now(job: Job, *, now: datetime, outbox: Outbox) -> bool:
+    """Start moving without waiting for the workload's own next checkpoint.
+
+    Returns:
+        Whether a move has started; False while there is no confirmed destination.
+    """
+    row = open_of(job)
+    if row is None or row.state != Migration.State.AWARDED or row.destination.state != Lease.State.ACTIVE:
+        return False
+    if _is_fresh(job, row):
+        assert job.newest_checkpoint is not None
+        return reach_moment(job, job.newest_checkpoint, now=now, outbox=outbox)
+    if row.mode == Job.MigrationMode.OVERLAP:
+        jobs.request_checkpoint(job)
+    else:
+        leases.begin_closing(
+            row.source,
+            reason=Lease.Reason.MIGRATED,
+            ending=Lease.Ending.SAVE,
+            now=now,
+            outbox=outbox,
+            grace_seconds=SAVE_GRACE_SECONDS,
+        )
+    return _advance(row, Migration.State.CHECKPOINTING, (Migration.State.AWARDED,), outbox, checkpointing_at=now)
+
+
+def leave(job: Job, lease: Lease, *, reason: Lease.Reason, now: datetime, outbox: Outbox) -> bool:
+    """Make a job save and leave one lease: for its destination where it has one, else for the queue."""
+    closing = leases.begin_closing(
+        lease, reason=reason, ending=Lease.Ending.SAVE, now=now, outbox=outbox, grace_seconds=SAVE_GRACE_SECONDS
+    )
+    row = open_of(job)
+    if closing and row is not None and row.source_id == lease.pk:
+        _advance(row, Migration.State.CHECKPOINTING, (Migration.State.AWARDED,), outbox, checkpointing_at=now)
+    return closing
+
+
+def _is_fresh(job: Job, row: Migration) -> bool:
+    """Whether the newest checkpoint already holds all the progress that the source has reported."""
+    newest = job.newest_checkpoint
+    return newest is not None and newest.lease_id == row.source_id and newest.progress >= job.progress
+
+
+def reach_moment(job: Job, checkpoint: Checkpoint, *, now: datetime, outbox: Outbox) -> bool:
+    """A checkpoint of the source is committed and the destination can take it: hand the state over.
+
+    Returns:
+        Whether the source has to stop here (`stop_and_copy`).
+    """
+    row = open_of(job)
+    if row is None or row.state not in (Migration.State.AWARDED, Migration.State.CHECKPOINTING):
+        return False
+    if row.destination.state != Lease.State.ACTIVE or checkpoint.lease_id != row.source_id:
+        return False
+    _advance(
+        row,
+        Migration.State.TRANSFERRING,
+        (Migration.State.AWARDED, Migration.State.CHECKPOINTING),
+        outbox,
+        checkpoint=checkpoint,
+        checkpointing_at=row.checkpointing_at or now,
+        transferring_at=now,
+    )
+    if row.mode == Job.MigrationMode.OVERLAP:
+        _advance(row, Migration.State.RESTORING, (Migration.State.TRANSFERRING,), outbox, restoring_at=now)
+        return False
+    leases.begin_closing(row.source, reason=Lease.Reason.MIGRATED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
+    leases.hasten(row.source)
+    leases.make_primary(row.destination, now=now)
+    return True
+
+
+def source_ended(job: Job, source: Lease, *, now: datetime, outbox: Outbox) -> None:
+    """The source's device is free: the destination goes on from the newest checkpoint there is."""
+    row = open_of(job)
+    if row is None or row.source_id != source.pk:
+        return
+    Migration.objects.filter(pk=row.pk, source_stopped_at__isnull=True).update(source_stopped_at=now)
+    if row.destination.state not in leases.LIVE_STATES:
+        return
+    leases.make_primary(row.destination, now=now)
+    _advance(
+        row,
+        Migration.State.RESTORING,
+        (Migration.State.AWARDED, Migration.State.CHECKPOINTING, Migration.State.TRANSFERRING),
+        outbox,
+        restoring_at=now,
+        checkpoint=row.checkpoint or job.newest_checkpoint,
+        checkpointing_at=row.checkpointing_at or now,
+        transferring_at=row.transferring_at or now,
+    )
+
+
+def first_step(job: Job, lease: Lease, *, now: datetime, outbox: Outbox) -> bool:
+    """The destination has taken its first step: the move is done, and an overlapping source is given back."""
+    row = open_of(job)
+    if row is None or row.destination_id != lease.pk or row.state not in _MOVING:
+        return False
+    leases.make_primary(row.destination, now=now)
+    leases.begin_closing(row.source, reason=Lease.Reason.MIGRATED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
+    done = _advance(row, Migration.State.DONE, _MOVING, outbox, first_step_at=now, closed_at=now)
+    if done:
+        Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="", moves=job.moves + 1)
+        job.refresh_from_db()
+    return done
+
+
+def abort(job: Job, *, reason: str, now: datetime, outbox: Outbox) -> bool:
+    """Give the destination back. The job goes on where it was, or is queued with its state when the source has gone."""
+    row = open_of(job)
+    if row is None:
+        return False
+    aborted = _advance(row, Migration.State.ABORTED, OPEN, outbox, reason=reason, closed_at=now)
+    if aborted:
+        leases.begin_closing(
+            row.destination, reason=Lease.Reason.STOPPED, ending=Lease.Ending.STOP, now=now, outbox=outbox
+        )
+        Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="")
+        job.refresh_from_db()
+    return aborted
+
+
+def end_lease(
+    job: Job, lease: Lease, *, reason: Lease.Reason, at: datetime, billed_until: datetime | None = None, outbox: Outbox
+) -> bool:
+    """A device has come free, however that came about: close its lease, and let its job go on or be queued."""
+    row = open_of(job)
+    if not leases.close(lease, reason=reason, at=at, billed_until=billed_until, outbox=outbox):
+        return False
+    if row is not None and row.destination_id == lease.pk:
+        abort(job, reason=f"destination_{lease.reason}", now=at, outbox=outbox)
+    elif row is not None:
+        source_ended(job, lease, now=at, outbox=outbox)
+    jobs.settle(job, lease, now=at, outbox=outbox)
+    return True
+
+
+def _advance(
+    row: Migration, to: Migration.State, come_from: tuple[Migration.State, ...], outbox: Outbox, **changes: Any
+) -> bool:
+    moved = Migration.objects.filter(pk=row.pk, state__in=come_from).update(state=to, **changes)
+    if moved:
+        row.refresh_from_db()
+        announce.migration(row, outbox)
+        doorbell.ring(row.destination.host_id)
+    return bool(moved)

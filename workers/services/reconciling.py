@@ -1,0 +1,85 @@
+"""Rows that have waited too long: silent hosts, hand-overs that no host confirms.
+
+Silence counts only while the server itself could hear: after an outage of the control plane the count begins anew.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from functools import partial
+
+import httpx
+from django.conf import settings
+from django.db import DatabaseError
+
+from laissez import clock
+from laissez.events import Outbox, transact
+from workers.models import Ear, Lease
+from workers.services import hosts, jobs, leases, migrations
+
+logger = logging.getLogger(__name__)
+
+DEAF_AFTER = timedelta(seconds=15)
+PROBE_SECONDS = 2.0
+
+
+def reconcile() -> None:
+    """One round. Every row is handled in a transaction of its own, so that one bad row stops no other."""
+    hears = _web_answers()
+    listening_since = transact(partial(_note_hearing, hears))
+    if listening_since is None:
+        return
+    now = clock.now()
+    for host_id in hosts.silent_hosts(now):
+        _guarded(partial(_lose, host_id, listening_since))
+    for lease_id in _unconfirmed(now):
+        _guarded(partial(_give_up, lease_id))
+
+
+def _guarded(work: partial[bool]) -> None:
+    try:
+        transact(work)
+    except DatabaseError:
+        logger.exception("a row could not be reconciled; it is tried again")
+
+
+def _web_answers() -> bool:
+    """Whether hosts could reach the web process now. Without a known address that is taken for granted."""
+    if not settings.INTERNAL_URL:
+        return True
+    try:
+        return httpx.get(f"{settings.INTERNAL_URL}/healthz", timeout=PROBE_SECONDS).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _note_hearing(hears: bool, outbox: Outbox) -> datetime | None:
+    """Keep since when the server has been able to hear without a break; None while it cannot."""
+    ear, _ = Ear.objects.select_for_update().get_or_create(pk=1)
+    now = outbox.now()
+    if ear.checked_at is None or now - ear.checked_at > DEAF_AFTER or not ear.hears:
+        ear.listening_since = now
+    ear.hears, ear.checked_at = hears, now
+    ear.save()
+    return ear.listening_since if hears else None
+
+
+def _lose(host_id: int, listening_since: datetime, outbox: Outbox) -> bool:
+    return hosts.lose(host_id, heard_since=listening_since, outbox=outbox)
+
+
+def _unconfirmed(now: datetime) -> list[int]:
+    rows = Lease.objects.filter(state=Lease.State.PENDING, pending_deadline__lt=now)
+    return list(rows.order_by("id").values_list("id", flat=True))
+
+
+def _give_up(lease_id: int, outbox: Outbox) -> bool:
+    """No host has confirmed the device: the lease is told to leave, and the job looks elsewhere."""
+    lease = Lease.objects.select_related("job", "type").get(pk=lease_id)
+    job = jobs.lock([lease.job_id])[lease.job_id]
+    now = outbox.now()
+    row = migrations.open_of(job)
+    if row is not None and row.destination_id == lease.pk:
+        return migrations.abort(job, reason="never_started", now=now, outbox=outbox)
+    return leases.begin_closing(
+        lease, reason=Lease.Reason.NEVER_STARTED, ending=Lease.Ending.STOP, now=now, outbox=outbox
+    )
