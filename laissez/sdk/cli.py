@@ -299,7 +299,8 @@ def check_settings(session: Session) -> str:
 
 def check_server(session: Session) -> str:
     """The server answers."""
-    return f"answers, {len(session.client.clusters())} cluster(s)"
+    session.client.alive()
+    return "answers"
 
 
 def check_token(session: Session) -> str:

@@ -131,6 +131,10 @@ class Client:
     ) -> None:
         self._http.close()
 
+    def alive(self) -> None:
+        """Whether the server answers at all; raises where it does not. Needs no token."""
+        self._request("GET", "/healthz")
+
     # The market
 
     def clusters(self) -> list[str]:
@@ -207,7 +211,7 @@ class Client:
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
             try:
-                response = self._http.request(method, f"/api/v1/{path}", **request)
+                response = self._http.request(method, path if path[0] == "/" else f"/api/v1/{path}", **request)
             except httpx.TransportError as error:
                 if last:
                     raise Unavailable(f"{self.url} cannot be reached: {error}") from error

@@ -33,6 +33,7 @@ WHOLE_NUMBERS = {
     "queue_timeout_seconds": 1,
     "seek_seconds": 1,
 }
+AGENT_KINDS = {"policy", "class", "command"}
 LIMITS = {"memory_bytes", "processes", "output_bytes", "cpu_seconds"}
 FIELDS = {
     "name",
@@ -116,8 +117,7 @@ def load(path: Path) -> JobFile:
     faults = list(_faults(document, path.parent))
     if faults:
         raise JobFileError(path, faults)
-    spec = {name: value for name, value in document.items() if name != "directory"}
-    spec["rows"] = [_row_body(row) for row in document["rows"]]
+    spec = _body(document)
     directories: dict[int | None, Path] = {}
     if "artifact" not in document:
         directories[None] = _resolve(path.parent, document.get("directory", "."))
@@ -152,7 +152,7 @@ def _faults(document: dict[str, Any], base: Path) -> Iterator[Fault]:
     for name in ("name", "cluster"):
         if not isinstance(document.get(name), str) or not document[name].strip():
             yield Fault(name, "is required, as text")
-    yield from _command_faults(document, "command", required=not _every_row_has_a_command(document))
+    yield from _command_faults(document, "command")
     if "artifact" in document and "directory" in document:
         yield Fault("artifact", "cannot stand beside directory; give one of them")
     if "artifact" not in document:
@@ -250,15 +250,25 @@ def _callback_faults(callback: object, name: str) -> Iterator[Fault]:
         yield Fault(name, "must be a mapping of command and timeout_seconds")
         return
     yield from _command_faults(callback, "command", where=f"{name}.")
+    yield from _seconds_faults(callback, f"{name}.")
+
+
+def _seconds_faults(holder: dict[str, Any], where: str) -> Iterator[Fault]:
+    """`timeout_seconds` where it is given; a fraction has been kept as text so far."""
+    try:
+        parse_price(holder.get("timeout_seconds", 1))
+    except ValueError as error:
+        yield Fault(f"{where}timeout_seconds", str(error).replace("a price", "a number of seconds").split(";")[0])
 
 
 def _agent_faults(agent: object) -> Iterator[Fault]:
-    if not isinstance(agent, dict) or ("policy" in agent) == ("command" in agent):
-        yield Fault("agent", "must name either a policy or a command")
-    elif agent.keys() - {"policy", "params", "command"}:
-        yield Fault("agent", "knows policy, params and command only")
+    if not isinstance(agent, dict) or len(agent.keys() & AGENT_KINDS) != 1:
+        yield Fault("agent", "must name one of policy, class and command")
+    elif unknown := agent.keys() - AGENT_KINDS - {"params", "timeout_seconds"}:
+        yield Fault("agent", f"knows policy, class, command, params and timeout_seconds, not {', '.join(unknown)}")
     else:
         yield from _command_faults(agent, "command", where="agent.", required=False)
+        yield from _seconds_faults(agent, "agent.")
 
 
 def _command_faults(holder: dict[str, Any], name: str, where: str = "", required: bool = True) -> Iterator[Fault]:
@@ -274,9 +284,16 @@ def _directory_faults(value: object, base: Path, where: str) -> Iterator[Fault]:
         yield Fault(where, f"{value!r} is not a directory beside the job file")
 
 
-def _every_row_has_a_command(document: dict[str, Any]) -> bool:
-    rows = document.get("rows")
-    return isinstance(rows, list) and bool(rows) and all(isinstance(row, dict) and "command" in row for row in rows)
+def _body(document: dict[str, Any]) -> dict[str, Any]:
+    """The document as the API takes it: amounts as text, seconds as numbers, no directories."""
+    spec = {name: value for name, value in document.items() if name != "directory"}
+    spec["rows"] = [_row_body(row) for row in document["rows"]]
+    if spec.get("budget") is not None:
+        spec["budget"] = str(spec["budget"])
+    for name in (*CALLBACKS, "agent"):
+        if isinstance(spec.get(name), dict) and isinstance(spec[name].get("timeout_seconds"), str):
+            spec[name] = {**spec[name], "timeout_seconds": float(spec[name]["timeout_seconds"])}
+    return spec
 
 
 def _row_body(row: dict[str, Any]) -> dict[str, Any]:

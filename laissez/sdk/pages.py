@@ -52,8 +52,7 @@ ROW_COLUMNS = [
     terminal.field("max_price_per_hour", "max", terminal.price),
     terminal.field("keep_price_per_hour", "keep", terminal.price),
     terminal.field("price_per_hour", "price now", terminal.price),
-    terminal.field("expected_hours", "hours"),
-    terminal.field("state"),
+    terminal.field("units_free", "free"),
 ]
 LEASE_COLUMNS = [
     terminal.field("accelerator_type", "lease on"),

@@ -35,12 +35,12 @@ class FakeServer:
         self.keys.append(key)
         if self.refusals:
             return self.refusals.pop(0)
-        if path == "markets":
-            return 200, {"items": ["gemm"]}
-        if path == "markets/gemm":
-            return 200, MARKET
+        if path == "/healthz":
+            return 200, {"status": "alive"}
         if token != f"Bearer {TOKEN}":
             return 401, problem(401, "No valid token.")
+        if path in PAGES:
+            return 200, PAGES[path]
         if method == "POST" and key is not None and key in self.answers:
             return 201, self.answers[key]
         status, answer = self._tenant(method, path, query, parsed, body)
@@ -101,6 +101,7 @@ MARKET: Json = {
         }
     ],
 }
+PAGES: dict[str, Json] = {"markets": {"items": ["gemm"]}, "markets/gemm": MARKET}
 
 
 def problem(status: int, detail: str, *errors: Json, code: str | None = None) -> Json:

@@ -92,13 +92,23 @@ def test_a_bad_price_is_named_with_its_row_and_field(tmp_path: Path, value: obje
         ({"directory": "nowhere"}, "directory: 'nowhere' is not a directory beside the job file"),
         ({"upgrade": "sometimes"}, "upgrade: is 'sometimes'; choose one of never, at_checkpoint, now"),
         ({"heartbeat_seconds": 0}, "heartbeat_seconds: is 0; it must be a whole number of at least 1"),
-        ({"agent": {"policy": "hold", "command": ["x"]}}, "agent: must name either a policy or a command"),
+        ({"agent": {"policy": "hold", "command": ["x"]}}, "agent: must name one of policy, class and command"),
         ({"environment": {"SEED": 3}}, "environment: must map names to text; quote numbers"),
+        (
+            {"agent": {"policy": "hold", "timeout_seconds": "soon"}},
+            "agent.timeout_seconds: 'soon' is not a number of seconds",
+        ),
         ({"data_load": {"command": "x"}}, "data_load.command: must be a list of words, such as [python, train.py]"),
     ],
 )
 def test_each_fault_says_where_and_what(tmp_path: Path, changes: dict[str, Any], fault: str):
     assert faults_of(tmp_path, **changes) == [fault]
+
+
+def test_amounts_become_text_and_seconds_numbers(tmp_path: Path):
+    text = yaml.safe_dump({**GOOD, "budget": 5}) + "agent: {policy: hold, timeout_seconds: 2.5}\n"
+    spec = load(written(tmp_path, text)).spec
+    assert (spec["budget"], spec["agent"]["timeout_seconds"]) == ("5", 2.5)
 
 
 def test_an_unknown_field_is_a_fault_since_it_may_be_a_typing_error(tmp_path: Path):
