@@ -37,6 +37,7 @@ app.config_from_object(
         "worker_prefetch_multiplier": 1,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
         "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
         "timezone": "UTC",
         "beat_schedule": {
             "tick": {

@@ -19,7 +19,7 @@ from laissez.stack.process import ProcessSpec
 
 BEAT, CELERY, WEB, HOSTS = 10, 20, 30, 40
 """Stop ranks; the embedded servers stop after all of these."""
-CELERY_APP = (sys.executable, "-m", "celery", "--app", "laissez.celery")
+CELERY_APP = (sys.executable, "-m", "celery", "--quiet", "--app", "laissez.celery")
 QUEUES = {"celery-ticks": "ticks", "celery": "celery"}
 """Celery's processes and the queue that each serves: a busy queue never delays a tick."""
 
@@ -98,7 +98,13 @@ def celery(name: str, environment: Mapping[str, str]) -> ProcessSpec:
         "--pool", "prefork", "--concurrency", "1", "--loglevel", "WARNING",
         "--without-gossip", "--without-mingle", "--without-heartbeat",
     )  # fmt: skip
-    return ProcessSpec(name=name, command=command, environment=environment, stop_rank=CELERY, grace_seconds=10)
+    return ProcessSpec(
+        name=name,
+        command=command,
+        environment={"PYTHONWARNINGS": "ignore:You're running the worker with superuser", **environment},
+        stop_rank=CELERY,
+        grace_seconds=10,
+    )
 
 
 def beat(state: Path, environment: Mapping[str, str]) -> ProcessSpec:

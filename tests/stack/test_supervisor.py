@@ -1,6 +1,5 @@
 """The supervisor: order, restarts, the record it keeps, and that nothing outlives it."""
 
-import contextlib
 import io
 import os
 import signal
@@ -17,42 +16,26 @@ from laissez.stack.places import StackError
 from laissez.stack.process import ProcessSpec
 from laissez.stack.record import wait_for
 from laissez.stack.supervisor import Supervisor
+from tests.stack.families import FAMILY, end_family, family
 from tests.stack.supervised import SLEEPER, python
 
 WHOLE_FAMILY = 6
 """The supervisor, its guard, three children, and a grandchild in a session of its own."""
 
 
-def family(state: Path) -> list[int]:
-    """Every process whose environment names this state folder's test, that is, all that descend from one supervisor."""
-    wanted = f"LAISSEZ_TEST_FAMILY={state}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                known = wanted in (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if known:
-                found.append(int(entry.name))
-    return found
-
-
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     """A supervisor in a process of its own, with all its children up; whatever the test does, nothing of it stays."""
     command = [sys.executable, "-m", "tests.stack.supervised", str(tmp_path)]
-    environment = os.environ | {"LAISSEZ_TEST_FAMILY": str(tmp_path)}
+    environment = os.environ | {FAMILY: str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         try:
             assert any(b"everything runs" in line for line in process.stdout)
-            assert wait_for(lambda: len(family(tmp_path)) == WHOLE_FAMILY, seconds=10)
+            assert wait_for(lambda: len(family(str(tmp_path))) == WHOLE_FAMILY, seconds=10)
             yield process
         finally:
-            for pid in family(tmp_path):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            end_family(str(tmp_path))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
@@ -62,7 +45,7 @@ def test_no_process_outlives_the_supervisor_however_it_ends(
     supervised.send_signal(number)
 
     supervised.wait(timeout=30)
-    assert wait_for(lambda: not family(tmp_path), seconds=30)
+    assert wait_for(lambda: not family(str(tmp_path)), seconds=30)
     assert supervised.returncode == (-signal.SIGKILL if number is signal.SIGKILL else 0)
     assert not record.is_locked(tmp_path)
 
@@ -78,7 +61,7 @@ def test_killing_the_guard_together_with_the_supervisor_leaves_no_child(
         os.kill(pid, signal.SIGKILL)
 
     supervised.wait(timeout=30)
-    assert wait_for(lambda: not children & set(family(tmp_path)), seconds=30)
+    assert wait_for(lambda: not children & family(str(tmp_path)), seconds=30)
 
 
 def test_a_guard_that_was_killed_is_replaced(tmp_path: Path) -> None:
