@@ -4,9 +4,6 @@
 `{type, code, title, status, detail, errors: [{pointer, code, detail}], request_id}`.
 """
 
-import base64
-import binascii
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +12,9 @@ from http import HTTPStatus
 from operator import or_
 from typing import Any, Generic, TypeVar
 
-from django.core.exceptions import PermissionDenied, ValidationError
-from django.db.models import Model, Q, QuerySet
+from django.core import signing
+from django.core.exceptions import PermissionDenied
+from django.db.models import Field, Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.deprecation import MiddlewareMixin
@@ -215,11 +213,12 @@ def page_of(queryset: QuerySet[M], query: Mapping[str, str], *, order: Sequence[
     `order` names not-null fields, the last of them unique, a minus before those that descend.
     """
     limit = _limit(query.get("limit"))
+    seal = f"{queryset.model._meta.label} {' '.join(order)}"
     if cursor := query.get("cursor"):
-        queryset = queryset.filter(_after(queryset.model, order, _opened(cursor, length=len(order))))
+        queryset = queryset.filter(_after(queryset.model, order, _opened(cursor, seal)))
     rows = list(queryset.order_by(*order)[: limit + 1])
     items = rows[:limit]
-    return Page(items, _cursor(items[-1], order) if len(rows) > limit else None)
+    return Page(items, _sealed(items[-1], order, seal) if len(rows) > limit else None)
 
 
 def _limit(text: str | None) -> int:
@@ -231,37 +230,37 @@ def _limit(text: str | None) -> int:
 
 
 def _after(model: type[Model], order: Sequence[str], values: Sequence[str]) -> Q:
-    """Rows beyond the given values: greater in the first field, or equal there and greater in the second, ..."""
+    """Rows beyond the given values: past them in the first field, or equal there and past them in the second, ..."""
     equal = Q()
     alternatives = []
     for name, text in zip(order, values, strict=True):
         field = name.removeprefix("-")
-        try:
-            value = model._meta.get_field(field).to_python(text)  # type: ignore[union-attr]
-        except ValidationError:
-            raise _bad_cursor() from None
+        value = _field(model, name).to_python(text)
         alternatives.append(equal & Q(**{f"{field}__{'lt' if name.startswith('-') else 'gt'}": value}))
         equal &= Q(**{field: value})
     return reduce(or_, alternatives)
 
 
-def _cursor(row: Model, order: Sequence[str]) -> str:
-    values = [row._meta.get_field(name.removeprefix("-")).value_to_string(row) for name in order]  # type: ignore[union-attr]
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+def _field(model: type[Model], name: str) -> "Field[Any, Any]":
+    field = model._meta.get_field(name.removeprefix("-"))
+    if not isinstance(field, Field):
+        raise TypeError(f"{field} is not a column to order by")
+    return field
 
 
-def _opened(cursor: str, *, length: int) -> list[str]:
+def _sealed(row: Model, order: Sequence[str], seal: str) -> str:
+    """A cursor: where a row stands in the order, signed for this list, so that only our own ever reach a query."""
+    return signing.dumps([_field(type(row), name).value_to_string(row) for name in order], salt=seal)
+
+
+def _opened(cursor: str, seal: str) -> list[str]:
     try:
-        values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (binascii.Error, ValueError):
-        raise _bad_cursor() from None
-    if not (isinstance(values, list) and len(values) == length and all(isinstance(value, str) for value in values)):
-        raise _bad_cursor()
+        values: list[str] = signing.loads(cursor, salt=seal)
+    except signing.BadSignature:
+        raise Refused(
+            "bad_cursor", "The cursor is not one that this list gave out. Leave it out to begin at the top."
+        ) from None
     return values
-
-
-def _bad_cursor() -> Refused:
-    return Refused("bad_cursor", "The cursor is not one that this list gave out. Leave it out to begin at the top.")
 
 
 # Dry runs
