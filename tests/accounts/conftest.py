@@ -1,5 +1,14 @@
-"""These tests commit."""
+"""These tests commit, and make many users."""
+
+import pytest
+from pytest_django.fixtures import SettingsWrapper
 
 from tests.flushing import flush_past_triggers
 
 __all__ = ["flush_past_triggers"]
+
+
+@pytest.fixture(autouse=True)
+def quick_passwords(settings: SettingsWrapper) -> None:
+    """Hashing a password takes long on purpose, which no test here is about."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
