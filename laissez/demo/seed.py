@@ -11,6 +11,7 @@ from django.contrib.auth import get_user_model
 from laissez.demo.story import CLUSTER, A, B
 from laissez.events import Outbox, transact
 from markets.engine.money import MICRO_PER_DOLLAR, parse_price
+from markets.models import Quote
 from tenants.models import ApiToken, Member, Tenant
 from tenants.services import accounts, ledger
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
@@ -59,6 +60,12 @@ def units_ready() -> dict[str, int]:
     """Usable units by type, as their hosts have last said."""
     usable = Accelerator.objects.filter(host__cluster__slug=CLUSTER, host__state=Host.State.READY, healthy=True)
     return {slug: usable.filter(type__slug=slug).count() for slug, *_ in TYPES}
+
+
+def units_priced() -> dict[str, int]:
+    """Units by type that the present prices count with."""
+    quotes = Quote.objects.filter(type__cluster__slug=CLUSTER, during__upper_inf=True)
+    return dict(quotes.values_list("type__slug", "supply"))
 
 
 def unfinished_jobs() -> list[tuple[str, str]]:

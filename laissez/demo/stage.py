@@ -83,7 +83,7 @@ def _furnished(stage: Stage, state: Path, speedup: float, say: Say) -> Stage:
     for slug, name, _, units in seed.TYPES:
         say(f"Starting a host with {units} emulated {name}.")
         stage.supervisor.add(_host(slug, units, stage.url, state, speedup, options))
-    stage.wait(_devices_are_free, seconds=HOSTS_READY_SECONDS, what="the coming up of every host")
+    stage.wait(_is_open, seconds=HOSTS_READY_SECONDS, what="the opening of the market with every device free")
     return stage
 
 
@@ -108,7 +108,8 @@ def _host(slug: str, units: int, url: str, state: Path, speedup: float, options:
     return host(name, *arguments, *options, environment={})
 
 
-def _devices_are_free() -> bool:
-    """Whether every device has been seen by its host and none is held by an earlier run's lease."""
+def _is_open() -> bool:
+    """Whether every device has been seen by its host, none is held by an earlier run, and all of it is priced."""
     wanted = {slug: units for slug, _, _, units in seed.TYPES}
-    return seed.units_ready() == wanted and not Lease.objects.exclude(state=Lease.State.CLOSED).exists()
+    held = Lease.objects.exclude(state=Lease.State.CLOSED).exists()
+    return not held and seed.units_ready() == wanted and seed.units_priced() == wanted

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 from argparse import ArgumentParser
 from typing import Any
 
@@ -36,6 +37,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Play it. With --json sentences go to standard error, so that standard output holds the outcome alone."""
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._sentences = self.stderr if options["json"] else self.stdout
         try:
             with contextlib.suppress(KeyboardInterrupt):
