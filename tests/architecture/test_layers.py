@@ -55,14 +55,6 @@ def test_no_contract_ignores_an_import() -> None:
     assert not [contract["id"] for contract in CONTRACTS if "ignore_imports" in contract]
 
 
-def test_every_module_that_a_contract_speaks_of_is_a_real_one_or_marked_as_optional() -> None:
-    known = set(modules())
-    (contract,) = [contract for contract in CONTRACTS if contract["type"] == "layers"]
-    named = {name.strip() for layer in contract["layers"] for name in re.split("[|:]", layer)}
-    assert {name for name in named if not name.startswith("(")} <= known
-    assert not {name for name in named if name.startswith("(") and name.strip("()") in known}
-
-
 def test_no_module_is_a_sponge() -> None:
     assert not [module for module in modules() if SPONGES & set(module.split("."))]
 

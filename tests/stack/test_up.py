@@ -95,7 +95,8 @@ def test_a_second_one_in_the_same_folder_is_refused_in_one_line(up: Stack) -> No
     again = manage(up.state, "up", "--port", "0")
     assert again.returncode == 1
     assert again.stderr.strip().endswith(
-        f"{up.state} is in use by manage.py up (process {up.process.pid}). Stop that one first, or set LAISSEZ_STATE_DIR."
+        f"{up.state} is in use by manage.py up (process {up.process.pid}). "
+        "Stop that one first, or set LAISSEZ_STATE_DIR."
     )
     assert "Traceback" not in again.stderr
 
