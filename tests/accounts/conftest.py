@@ -1,7 +1,8 @@
 """These tests commit, and make many users."""
 
+from typing import Any
+
 import pytest
-from pytest_django.fixtures import SettingsWrapper
 
 from tests.flushing import flush_past_triggers
 
@@ -9,6 +10,6 @@ __all__ = ["flush_past_triggers"]
 
 
 @pytest.fixture(autouse=True)
-def quick_passwords(settings: SettingsWrapper) -> None:
+def quick_passwords(settings: Any) -> None:
     """Hashing a password takes long on purpose, which no test here is about."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
