@@ -98,6 +98,8 @@ async def serve(path: Path, handle: Callable[[Line], Awaitable[None]]) -> asynci
         line = Line(reader, writer)
         try:
             await handle(line)
+        except asyncio.CancelledError:
+            pass  # the process ends; Python 3.11 would print each open connection as an error
         finally:
             line.close()
 

@@ -14,6 +14,7 @@ from workers.host.client import ControlPlane
 logger = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS = 0.5
 LAST_RETRY_SECONDS = 10.0
+CLOSE_SECONDS = 1.0
 
 
 async def listen(control_plane: ControlPlane, ring: Callable[[], None]) -> None:
@@ -35,5 +36,5 @@ async def listen(control_plane: ControlPlane, ring: Callable[[], None]) -> None:
 def _connect(control_plane: ControlPlane) -> connect:
     headers = control_plane.headers()
     if control_plane.direct:
-        return connect(control_plane.doorbell, additional_headers=headers, proxy=None)
-    return connect(control_plane.doorbell, additional_headers=headers)
+        return connect(control_plane.doorbell, additional_headers=headers, proxy=None, close_timeout=CLOSE_SECONDS)
+    return connect(control_plane.doorbell, additional_headers=headers, close_timeout=CLOSE_SECONDS)

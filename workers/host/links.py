@@ -16,7 +16,7 @@ from workers.host.client import ControlPlane, Refused, Unreachable
 from workers.host.decisions import ObservedLease
 from workers.host.journal import Journal
 from workers.host.orders import Order
-from workers.host.protocol import Artifact, ResumePoint
+from workers.host.protocol import Artifact, Observed, ResumePoint
 from workers.host.shim import CONTROL, EVENTS
 from workers.host.transfers import TransferFailed, fetch, sha256_of, upload
 
@@ -56,11 +56,13 @@ class Link:
         self.directory, self.order, self._around = directory, order, around
         self.status: dict[str, Any] | None = None
         self.ended = False
+        self.told_ended = False  # the control plane has heard it
         self.first_contact = asyncio.Event()
         self._line: control.Line | None = None
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._progress: dict[str, Any] | None = None
         self._asked = 0
+        self._phase: Observed = "ready"
         self._main = asyncio.ensure_future(self._keep())
 
     # ---- what the loop sees
@@ -68,17 +70,17 @@ class Link:
     def observed(self) -> ObservedLease:
         """The lease as the decisions see it."""
         status = self.status or {}
-        told, phase = status.get("told", "run"), status.get("phase", "ready")
+        told = status.get("told", "run")
         return ObservedLease(
             lease=self.order.lease,
             fence=self.order.fence,
             index=self.order.index,
-            state="ended" if self.ended else "saving" if phase == "ended" else phase,
+            state="ended" if self.ended else self._phase,
             connected=self._line is not None and self.status is not None,
             asked=max(self._asked, int(status.get("asked", 0))),
             resumed=bool(status.get("resumed")) or "resume" in self._busy,
             told=told,
-            reported=self.ended and not self._around.journal.has_pending(self.order.lease),
+            reported=self.told_ended and not self._around.journal.has_pending(self.order.lease),
         )
 
     def report_progress(self) -> None:
@@ -155,6 +157,8 @@ class Link:
     async def _listen(self, line: control.Line) -> None:
         async for message in line.messages():
             before, self.status = self.status, message["status"]
+            if message["status"]["phase"] != "ended":  # until its shim is gone the device is not free
+                self._phase = message["status"]["phase"]
             urgent = self._take_in() or self._differs(before)
             if before is None and self.order.artifact is not None and self.status["phase"] == "ready":
                 self._once("artifact", self._bring_artifact(Artifact(**self.order.artifact)))

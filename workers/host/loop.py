@@ -173,6 +173,9 @@ class HostLoop:
         self._bell.set()
 
     def _settle(self, answer: SyncAnswer, body: dict[str, Any]) -> None:
+        for entry in body["leases"]:
+            if entry["state"] == "ended" and (link := self._links.get(entry["lease"])) is not None:
+                link.told_ended = True
         leases = {report["id"]: report["lease"] for report in body["reports"]}
         for number, code, detail in answer.refused:
             logger.warning(
@@ -181,7 +184,7 @@ class HostLoop:
             if code == "stale_fence" and number in leases:
                 self._stale.add(leases[number])
         self._journal.settle(answer.acknowledged, answer.results, [number for number, _, _ in answer.refused])
-        if len(body["reports"]) < len(self._journal.pending(most=1)) or self._journal.pending(most=1):
+        if self._journal.pending(most=1):
             self.wake(urgent=True)
         for problem in answer.unreadable:
             logger.error(problem)
