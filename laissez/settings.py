@@ -44,6 +44,14 @@ def _number(name: str, default: float) -> float:
     return value
 
 
+def _whole(name: str, default: int) -> int:
+    """A whole positive number from the environment."""
+    value = _number(name, default)
+    if value != int(value):
+        raise ImproperlyConfigured(f"{name}={value:g} is not a whole number. Example: {name}={default}")
+    return int(value)
+
+
 def _database(url: str) -> dict[str, Any]:
     """Django's database settings from `postgresql://user:password@host:port/name`, socket folders percent-encoded."""
     parts = urlsplit(url)
@@ -150,7 +158,7 @@ CHANNEL_LAYERS = {
 # Market time and liveness. Only the meter and emulated devices run faster than real seconds.
 # Where the reconciler asks whether hosts can reach the web process; empty: it takes that for granted.
 INTERNAL_URL = os.environ.get("LAISSEZ_INTERNAL_URL", "").rstrip("/")
-METER_SPEEDUP = _number("LAISSEZ_METER_SPEEDUP", 1)
+METER_SPEEDUP = _whole("LAISSEZ_METER_SPEEDUP", 1)
 LEASE_TTL_SECONDS = _number("LAISSEZ_LEASE_TTL_SECONDS", 30)
 LEASE_GRACE_SECONDS = _number("LAISSEZ_LEASE_GRACE_SECONDS", 5)
 CHECKPOINT_STORE_URL = os.environ.get("LAISSEZ_CHECKPOINT_STORE", f"file://{STATE_DIR / 'checkpoints'}")
@@ -208,6 +216,8 @@ WHITENOISE_AUTOREFRESH = False
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PRODUCTION
 SESSION_COOKIE_HTTPONLY = True
 SECURE_CONTENT_TYPE_NOSNIFF = True
+# TLS ends at a proxy in front, which redirects and sends HSTS; hosts beside it may speak plain HTTP.
+SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W008"]
 X_FRAME_OPTIONS = "DENY"
 
 LOGGING = {
@@ -215,5 +225,6 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {"httpx": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LAISSEZ_LOG_LEVEL", "INFO")},
 }

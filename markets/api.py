@@ -170,9 +170,8 @@ class HostContextView(APIView):
         row = _lease_of(host_of(request), lease, request.query_params.get("fence"))
         now = clock.now()
         job = row.job
-        context = contexts.of(
-            job, cause=job.ask_cause or "heartbeat", now=now, cost_microdollars=metering.cost_of(job, now)
-        )
+        cause = job.ask_cause if job.ask_number > job.answered_number else "heartbeat"
+        context = contexts.of(job, cause=cause, now=now, cost_microdollars=metering.cost_of(job, now))
         return Response(context.to_json())
 
 
@@ -186,9 +185,9 @@ class HostDecisionView(APIView):
         """Put it into effect under the lease's fence; a decision that cannot be is answered with why, and is a stay."""
         body = request.data if isinstance(request.data, dict) else {}
         row = _lease_of(host_of(request), lease, body.get("fence"))
-        decision = _decision(body.get("decision"))
+        decision, ask = _decision(body.get("decision")), _ask(body.get("ask"))
         try:
-            detail = transact(lambda outbox: advising.decide(row.job, decision, outbox=outbox))
+            detail = transact(lambda outbox: advising.decide(row.job, decision, ask=ask, outbox=outbox))
         except Refused as refusal:
             transact(lambda outbox: _tell_refused(row.job, refusal, outbox))
             return Response({"applied": False, "code": refusal.code, "detail": refusal.detail})
@@ -205,6 +204,12 @@ def _decision(value: Any) -> Decision:
         return Decision.from_json(value)
     except ValueError as error:
         raise Invalid([Fault("bad_decision", f"{error}.", "/decision")]) from error
+
+
+def _ask(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
+        raise Invalid([Fault("bad_value", f"ask is {value!r}, not the number of a question.", "/ask")])
+    return value
 
 
 def _lease_of(host: Host, public_id: str, fence: Any) -> Lease:

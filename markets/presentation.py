@@ -139,7 +139,22 @@ def _migration(row: Migration) -> dict[str, Any]:
         "restoring_at": _time(row.restoring_at),
         "first_step_at": _time(row.first_step_at),
         "closed_at": _time(row.closed_at),
+        "resume_seconds": resume_seconds(row),
     }
+
+
+def resume_seconds(row: Migration) -> float | None:
+    """Real seconds from when the destination could start to the first training step after the restore.
+
+    It can start once it is active and the source has stopped; a source that overlaps goes on until that step, and
+    there the arrival of the saved state takes the place of its stopping.
+    """
+    if row.first_step_at is None or row.destination_active_at is None:
+        return None
+    overlaps = row.source_stopped_at is None or row.source_stopped_at > row.first_step_at
+    stopped = row.transferring_at if overlaps else row.source_stopped_at
+    began = max(row.destination_active_at, stopped or row.destination_active_at)
+    return round((row.first_step_at - began).total_seconds(), 3)
 
 
 def _checkpoint(row: Checkpoint) -> dict[str, Any]:

@@ -5,18 +5,21 @@ Whichever way a request came in, `request.auth` is a `Principal`, and `request.a
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from django.db.models import Q
 from rest_framework import authentication, permissions
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from laissez import clock
 from laissez.credentials import digest, is_well_formed
 from tenants import selectors
 from tenants.models import ApiToken, Member, Tenant
 from tenants.services.accounts import TOKEN_KIND
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # it imports the default authentication, which is here
 
 READING = frozenset({"prices:read", "jobs:read", "billing:read"})
 ROLE_SCOPES = {
@@ -110,7 +113,7 @@ def scope(needed: str) -> type[permissions.BasePermission]:
         code = "scope_missing"
         message = f"This needs the scope {needed}."
 
-        def has_permission(self, request: Request, view: APIView) -> bool:
+        def has_permission(self, request: Request, view: "APIView") -> bool:
             return isinstance(request.auth, Principal) and needed in request.auth.scopes
 
     return HasScope

@@ -91,7 +91,7 @@ class Applier:
         jobs.start(job, now=self.now, outbox=self.outbox)
         if present:
             migrations.begin(job, source=present[0], destination=lease, now=self.now, outbox=self.outbox)
-        jobs.ask_agent(job, "hand_over")
+        jobs.ask_agent(job, "hand_over", now=self.now)
         return True
 
     @_do.register
@@ -194,7 +194,7 @@ def open_notice(
         "deadline": notice.deadline.isoformat(),
     }
     outbox.add(f"job:{job.public_id}", "org.laissez.market.notice.opened.v1", notice.public_id, data)
-    jobs.ask_agent(job, "notice")
+    jobs.ask_agent(job, "notice", now=now)
     return notice
 
 

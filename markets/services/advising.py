@@ -64,8 +64,11 @@ def prices_of(decision: Decision) -> dict[str, int]:
         raise Invalid([Fault("bad_price", f"bids: {error}.", "/decision/bids")]) from error
 
 
-def decide(job: Job, decision: Decision, *, outbox: Outbox) -> str:
+def decide(job: Job, decision: Decision, *, ask: int, outbox: Outbox) -> str:
     """Put a running job's agent's decision into effect.
+
+    Args:
+        ask: the number of the question that this answers.
 
     Returns:
         What was done, in words, for the host's log.
@@ -77,6 +80,7 @@ def decide(job: Job, decision: Decision, *, outbox: Outbox) -> str:
     if job.state != Job.State.RUNNING:
         raise Refused("not_running", f"The job is {job.state}; its agent has nothing to decide.", status=409)
     now = outbox.now()
+    jobs.answered(job, ask)
     changed = 0
     if decision.bids:
         changed = bids.change_prices(job, prices_of(decision), origin=Bid.Origin.AGENT, now=now)

@@ -34,7 +34,8 @@ def needed_for(job: Job) -> int:
 
 def speedup() -> int:
     """How many market seconds the meter counts for a real one: 1, except in a demo."""
-    return int(settings.METER_SPEEDUP)
+    speedup: int = settings.METER_SPEEDUP
+    return speedup
 
 
 def _counted(bid: Bid) -> int:

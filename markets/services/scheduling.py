@@ -85,7 +85,7 @@ def _clear(
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
             applier.retire(locked[job_id])
     for job_id in sorted(concerned & locked.keys()):
-        jobs.ask_agent(locked[job_id], "price")
+        jobs.ask_agent(locked[job_id], "price", now=now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
 
 

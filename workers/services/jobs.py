@@ -173,12 +173,36 @@ def note(job: Job, *, reason: str, detail: str) -> None:
     job.save(update_fields=["reason", "reason_detail"])
 
 
-def ask_agent(job: Job, cause: str) -> None:
+# A question still unanswered keeps the strongest of its causes; what a notice or an award says stands in the context.
+_CAUSES = ("heartbeat", "price", "award", "hand_over", "notice", "checkpoint")
+
+
+def ask_agent(job: Job, cause: str, *, now: datetime) -> None:
     """Something happened that concerns the job's agent; its host asks it at the next sync."""
+    unanswered = job.ask_number > job.answered_number
+    if not (unanswered and _CAUSES.index(job.ask_cause) > _CAUSES.index(cause)):
+        job.ask_cause = cause
     job.ask_number += 1
-    job.ask_cause = cause
-    job.save(update_fields=["ask_number", "ask_cause"])
+    job.asked_at = now
+    job.save(update_fields=["ask_number", "ask_cause", "asked_at"])
     doorbell.ring_for(job)
+
+
+def ask_if_due(job: Job, *, now: datetime) -> None:
+    """The heartbeat of an agent: it is asked when nothing else has had it asked for as long as its job wants."""
+    due = job.asked_at is None or (now - job.asked_at).total_seconds() >= job.spec["heartbeat_seconds"]
+    if due and job.state == Job.State.RUNNING:
+        job.ask_cause = "heartbeat" if job.ask_number <= job.answered_number else job.ask_cause or "heartbeat"
+        job.ask_number += 1
+        job.asked_at = now
+        job.save(update_fields=["ask_number", "ask_cause", "asked_at"])
+
+
+def answered(job: Job, number: int) -> None:
+    """The agent has answered the question with this number."""
+    if number > job.answered_number:
+        job.answered_number = min(number, job.ask_number)
+        job.save(update_fields=["answered_number"])
 
 
 def request_checkpoint(job: Job) -> None:

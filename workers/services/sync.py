@@ -4,7 +4,7 @@ Everything is judged by the server's own clock and by fences. A message repeated
 sequence number, a report repeated by its own number; a lease with a stale fence is refused and reported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,8 @@ from workers.models import Host, Job, Lease
 from workers.selectors import desired
 from workers.services import announce, hosts, jobs, leases, migrations, reports
 
-HEARTBEAT_SECONDS = 2
+HEARTBEAT_SECONDS = 2.0
+LEAST_HEARTBEAT_SECONDS = 0.5
 REPORT_FAILED = "report_failed"
 
 
@@ -56,13 +57,18 @@ class Answer:
         return {
             "host": {"id": self.host.public_id, "state": self.host.state},
             "lease_ttl_seconds": settings.LEASE_TTL_SECONDS,
-            "heartbeat_seconds": HEARTBEAT_SECONDS,
+            "heartbeat_seconds": self._heartbeat(),
             "checkpoint_store": settings.CHECKPOINT_STORE_URL,
             "acknowledged": self.acknowledged,
             "refused": self.refused,
             "results": self.results,
             "leases": self.leases,
         }
+
+    def _heartbeat(self) -> float:
+        """How often the host should call: half as long as its most impatient agent waits, within limits."""
+        patience = [entry["spec"]["heartbeat_seconds"] for entry in self.leases]
+        return max(LEAST_HEARTBEAT_SECONDS, min([HEARTBEAT_SECONDS, *(seconds / 2 for seconds in patience)]))
 
 
 def sync(host_id: int, message: Message, *, outbox: Outbox) -> Answer:
@@ -97,6 +103,7 @@ def sync(host_id: int, message: Message, *, outbox: Outbox) -> Answer:
     if answer.refused:
         Host.objects.filter(pk=host.pk).update(refusals=host.refusals + len(answer.refused))
         announce.host(host, outbox, change="refused", refused=answer.refused[:20])
+    _ask_agents(held.values(), locked, now)
     answer.leases = desired.leases_of(host, now=now)
     return answer
 
@@ -188,6 +195,13 @@ def _end(
             lease.refresh_from_db()
             reason = Lease.Reason.NEVER_STARTED if lease.active_at is None else Lease.Reason.FAILED
             migrations.end_lease(locked[lease.job_id], lease, reason=reason, at=now, outbox=outbox)
+
+
+def _ask_agents(held: Iterable[Lease], locked: Mapping[int, Job], now: datetime) -> None:
+    """Have agents asked that nothing has had asked for a while."""
+    for lease in held:
+        if lease.observed == "running" and leases.is_primary(lease) and lease.state == Lease.State.ACTIVE:
+            jobs.ask_if_due(locked[lease.job_id], now=now)
 
 
 def report_refusal(host_id: int, refusal: Refused, *, outbox: Outbox) -> None:
