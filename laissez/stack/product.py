@@ -54,7 +54,13 @@ def product(
     state: Path, listener: socket.socket, *, addresses: Mapping[str, str], environment: Mapping[str, str]
 ) -> list[ProcessSpec]:
     """Every process but the hosts. The addresses are DATABASE_URL and REDIS_URL; the environment is everybody's."""
-    common = {"PYTHONUNBUFFERED": "1", "LAISSEZ_STATE_DIR": str(state), **addresses, **environment}
+    common = {
+        "PYTHONUNBUFFERED": "1",
+        "LAISSEZ_STATE_DIR": str(state),
+        "LAISSEZ_INTERNAL_URL": web_address(listener),
+        **addresses,
+        **environment,
+    }
     return [*embedded(state, addresses), prepare(common), web(listener, common),
             *(celery(name, common) for name in QUEUES), beat(state, common)]  # fmt: skip
 

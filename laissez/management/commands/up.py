@@ -24,9 +24,9 @@ class Command(BaseCommand):
         """Where to listen and how fast the meter runs."""
         parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="the port; 0 takes a free one (default 8000)")
-        parser.add_argument("--speedup", type=float, default=1, help="how many times faster the meter runs (default 1)")
+        parser.add_argument("--speedup", type=int, default=1, help="how many times faster the meter runs (default 1)")
 
-    def handle(self, *_args: Any, host: str, port: int, speedup: float, **_options: Any) -> None:
+    def handle(self, *_args: Any, host: str, port: int, speedup: int, **_options: Any) -> None:
         """Run until told to stop."""
         addresses = {name: os.environ[name] for name in ADDRESSES}
         environment = {"LAISSEZ_METER_SPEEDUP": str(speedup)}
