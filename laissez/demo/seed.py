@@ -5,6 +5,7 @@ Safe to run again on the same database: what is there is used, tokens and the pa
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 
 from django.contrib.auth import get_user_model
 
@@ -27,6 +28,8 @@ TYPES = (
 """Slug, name, base price in US dollars per accelerator-hour, units on the demo's one host of that type."""
 TENANTS = {A: ("Aspen Vision", "anna"), B: ("Birch Language", "ben")}
 """Who submits which app: the tenant and its member's user name."""
+GUEST = ("Guest", "guest")
+"""A tenant for whoever watches: nothing of the story is theirs."""
 OPERATOR = "operator"
 FUNDS_MICRODOLLARS = 100 * MICRO_PER_DOLLAR
 
@@ -36,6 +39,7 @@ class Seeded:
     """What the rest of the demo needs: a token per app, and the password of every login."""
 
     tokens: dict[str, str]
+    guest_token: str
     password: str
 
 
@@ -44,8 +48,8 @@ def seed() -> Seeded:
     password = secrets.token_urlsafe(9)
     transact(_seed_cluster)
     _seed_operator(password)
-    tokens = {app: transact(lambda outbox, app=app: _seed_tenant(app, password, outbox)) for app in TENANTS}
-    return Seeded(tokens=tokens, password=password)
+    tokens = {app: transact(partial(_seed_tenant, *tenant, password)) for app, tenant in TENANTS.items()}
+    return Seeded(tokens=tokens, guest_token=transact(partial(_seed_tenant, *GUEST, password)), password=password)
 
 
 def enrolment_code(host_name: str) -> str | None:
@@ -102,8 +106,8 @@ def _seed_operator(password: str) -> None:
     user.save()
 
 
-def _seed_tenant(app: str, password: str, outbox: Outbox) -> str:
-    name, username = TENANTS[app]
+def _seed_tenant(name: str, username: str, password: str, outbox: Outbox) -> str:
+    """A token of the tenant, which is made, funded and given its member where it is missing."""
     tenant = Tenant.objects.filter(name=name).first()
     if tenant is None:
         tenant = accounts.create_tenant(name, actor=ACTOR, outbox=outbox)

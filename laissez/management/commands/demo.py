@@ -58,18 +58,20 @@ class Command(BaseCommand):
             if options["json"]:
                 self.stdout.write(json.dumps(ended))
                 self.stdout.flush()
-            if faults := faults_of(ended):
-                raise StoryFailed("; ".join(faults))
             if not options["exit"]:
                 self._say(f"Everything goes on running at {stage.url}/ until Ctrl-C.")
-                stage.supervisor.wait()
+                with contextlib.suppress(KeyboardInterrupt):
+                    stage.supervisor.wait()
+        if faults := faults_of(ended):
+            raise StoryFailed("; ".join(faults))
 
     def _welcome(self, stage: Stage) -> None:
-        logins = ", ".join(f"{user} ({name})" for name, user in seed.TENANTS.values())
+        logins = ", ".join(f"{user} ({name})" for name, user in (*seed.TENANTS.values(), seed.GUEST))
         self._say(
             f"\nLaissez is up at {stage.url}/\n"
             f"  log in as {seed.OPERATOR} (operator), {logins}; password {stage.seeded.password}\n"
             f"  watch the prices at {stage.url}/market/{CLUSTER} and a tenant's jobs at {stage.url}/jobs\n"
+            f"  bring a job of your own: laissez login --url {stage.url} --token {stage.seeded.guest_token}\n"
             f"  what the processes say is in {stage.log}\n"
         )
 
