@@ -1,4 +1,4 @@
-"""Detectors of the ledger (I6): a row is a violation."""
+"""Detectors of the ledger (I6), of idempotency (I10) and of the audit trail (I18): a row is a violation."""
 
 from laissez.invariants import Detector
 
@@ -85,6 +85,44 @@ REFUNDED_TWICE = Detector(
 )
 
 
+UNANSWERED_KEY = Detector(
+    id="I10",
+    sentence="the idempotency key {key} of {tenant} is stored without its answer",
+    sql="""
+        SELECT idempotency.key, tenant.name AS tenant
+        FROM tenants_idempotencykey AS idempotency JOIN tenants_tenant AS tenant ON tenant.id = idempotency.tenant_id
+        WHERE idempotency.status IS NULL OR idempotency.answered_at IS NULL
+        ORDER BY idempotency.id
+    """,
+)
+
+UNAUDITED = Detector(
+    id="I18",
+    sentence="{subject} has no audit entry {action}",
+    sql="""
+        SELECT subject, action FROM (
+            SELECT public_id AS subject, 'tenant.create' AS action FROM tenants_tenant
+            UNION ALL SELECT public_id, 'token.create' FROM tenants_apitoken
+            UNION ALL SELECT public_id, 'token.revoke' FROM tenants_apitoken WHERE revoked_at IS NOT NULL
+        ) AS changed
+        WHERE NOT EXISTS (
+            SELECT FROM laissez_auditentry AS entry
+            WHERE entry.subject = changed.subject AND entry.action = changed.action
+        )
+        ORDER BY action, subject
+    """,
+)
+
+
 def detectors() -> list[Detector]:
-    """What must hold of money, whoever wrote it."""
-    return [UNBALANCED, LATE_ENTRY, WRONG_BALANCE, WRONG_HELD, BEYOND_CREDIT, REFUNDED_TWICE]
+    """What must hold of money, of answers given once, and of privileged changes, whoever wrote them."""
+    return [
+        UNBALANCED,
+        LATE_ENTRY,
+        WRONG_BALANCE,
+        WRONG_HELD,
+        BEYOND_CREDIT,
+        REFUNDED_TWICE,
+        UNANSWERED_KEY,
+        UNAUDITED,
+    ]

@@ -10,9 +10,10 @@ from tenants.invariants import detectors
 from tenants.models import Account, Entry, Hold, Tenant, Transfer
 from tests.ledger.acts import charge, place_hold, refund, release_hold
 from tests.planting import plant
-from tests.tenancy import a_tenant
+from tests.tenancy import a_tenant, a_token
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
+committing = pytest.mark.django_db(transaction=True)
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DOLLAR = 1_000_000
@@ -38,6 +39,8 @@ def tenant() -> Tenant:
     refund(charge(tenant, DOLLAR), DOLLAR // 2, key="back")
     place_hold(tenant, DOLLAR)
     release_hold(place_hold(tenant, DOLLAR, reference="job_over"))
+    a_token(tenant)
+    connection.check_constraints()
     return tenant
 
 
@@ -79,22 +82,25 @@ def a_transfer(*sides: tuple[Account, int], key: str = "by hand") -> Transfer:
     ],
 )
 def test_money_is_never_edited(tenant: Tenant, statement: str) -> None:
-    with pytest.raises(IntegrityError):
+    with pytest.raises(IntegrityError), transaction.atomic():
         run(statement)
     assert violations(detectors()) == []
 
 
+@committing
 def test_a_transfer_that_does_not_sum_to_zero_is_refused_at_commit(tenant: Tenant) -> None:
     revenue = Account.objects.get(kind="revenue")
     with pytest.raises(IntegrityError, match="2 entries that sum to -1, not to zero"):
         a_transfer((tenant.account, -DOLLAR), (revenue, DOLLAR - 1))
 
 
+@committing
 def test_a_transfer_without_two_sides_is_refused_at_commit() -> None:
     with pytest.raises(IntegrityError, match="0 entries"):
         a_transfer()
 
 
+@committing
 def test_a_balanced_pair_cannot_be_added_to_a_settled_transfer(tenant: Tenant) -> None:
     settled = Transfer.objects.get(kind="top_up")
     other = a_tenant("Beta")
@@ -108,6 +114,7 @@ def test_a_balanced_pair_cannot_be_added_to_a_settled_transfer(tenant: Tenant) -
     assert Entry.objects.filter(transfer=settled).count() == 2
 
 
+@committing
 def test_nor_by_naming_the_transaction_that_settled_it(tenant: Tenant) -> None:
     settled = Transfer.objects.get(kind="top_up")
     entry = Entry(
@@ -125,6 +132,7 @@ def test_a_transfer_cannot_be_kept_open_for_a_later_transaction() -> None:
         Transfer.objects.create(kind="charge", at=AT, reference="later", key="later", written_by=10**12)
 
 
+@committing
 def test_constraints_checked_early_still_bind_what_comes_after(tenant: Tenant) -> None:
     revenue = Account.objects.get(kind="revenue")
     deposits = Account.objects.get(kind="deposits")
@@ -139,6 +147,7 @@ def test_constraints_checked_early_still_bind_what_comes_after(tenant: Tenant) -
         add_after_the_check()
 
 
+@committing
 def test_nothing_takes_an_account_beyond_its_credit(tenant: Tenant) -> None:
     revenue = Account.objects.get(kind="revenue")
     with pytest.raises(IntegrityError, match="account_within_credit"):
@@ -173,6 +182,7 @@ def test_all_is_well_before_anything_is_planted(tenant: Tenant) -> None:
     assert violations(detectors()) == []
 
 
+@committing
 @pytest.mark.parametrize(
     ("statements", "sentence"),
     [
@@ -207,6 +217,13 @@ def test_all_is_well_before_anything_is_planted(tenant: Tenant) -> None:
             [LARGE_REFUND],
             "I6: charge charge took 1000000 micro-dollars and 1000001 were refunded",
         ),
+        (
+            ["INSERT INTO tenants_idempotencykey (tenant_id, key, fingerprint) SELECT id, 'k', '' FROM tenants_tenant"],
+            "I10: the idempotency key k of Alpha is stored without its answer",
+        ),
+        (["DELETE FROM laissez_auditentry WHERE action = 'tenant.create'"], "has no audit entry tenant.create"),
+        (["DELETE FROM laissez_auditentry WHERE action = 'token.create'"], "has no audit entry token.create"),
+        (["UPDATE tenants_apitoken SET revoked_at = created_at"], "has no audit entry token.revoke"),
     ],
 )
 def test_a_planted_violation_is_found(tenant: Tenant, statements: list[str], sentence: str) -> None:
