@@ -42,7 +42,7 @@ def exchange(table: Exchange) -> dict[str, Any]:
 def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
     """A job with its reason, its costs and its history."""
     row, primary = seen.job, seen.primary
-    costs = {lease.pk: metering.running_cost(lease, now) for lease in seen.leases}
+    costs = metering.running_costs(seen.leases, now)
     quote = None if primary is None else seen.table.row(primary.type.slug)
     return {
         "job": row.public_id,

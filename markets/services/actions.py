@@ -17,6 +17,7 @@ from markets.engine.actions import (
     ExecuteNotice,
     GiveNotice,
     HandOver,
+    LapseMove,
     OpenAward,
     ReturnDestination,
     WithdrawNotice,
@@ -82,7 +83,7 @@ class Applier:
         if award is None:
             return False
         present = leases.open_leases(job)
-        accelerator = Accelerator.objects.select_for_update().get(pk=action.unit)
+        accelerator = Accelerator.objects.select_for_update(no_key=True).get(pk=action.unit)
         lease = leases.hand_over(job, accelerator=accelerator, now=self.now, outbox=self.outbox)
         if lease is None:
             return False
@@ -150,6 +151,12 @@ class Applier:
         return migrations.abort(job, reason=action.reason, now=self.now, outbox=self.outbox)
 
     @_do.register
+    def _(self, action: LapseMove, job: Job) -> bool:
+        job.leaving_since, job.leave_moment = None, ""
+        job.save(update_fields=["leaving_since", "leave_moment"])
+        return True
+
+    @_do.register
     def _(self, action: CoolDown, job: Job) -> bool:
         awards.close_row(job, action.type, cluster=self.cluster, now=self.now)
         return True
@@ -209,6 +216,15 @@ def close_notice(
         data = {"lease": notice.lease.public_id, "reason": notice.reason, "answer": answer or ""}
         outbox.add(f"job:{notice.job.public_id}", f"org.laissez.market.notice.{state}.v1", notice.public_id, data)
     return bool(closed)
+
+
+def close_spent_notices(job: Job, *, now: datetime, outbox: Outbox) -> None:
+    """A notice ends with its lease: whoever is leaving has answered it, by moving or by leaving."""
+    spent = Notice.objects.filter(job=job, state=Notice.State.OPEN).exclude(lease__state__in=leases.LIVE_STATES)
+    stays = any(lease.state in leases.LIVE_STATES for lease in leases.open_leases(job))
+    for notice in spent.select_related("lease", "job"):
+        answer = Notice.Answer.MIGRATED if stays else Notice.Answer.LEFT
+        close_notice(notice, state=Notice.State.ANSWERED, answer=answer, now=now, outbox=outbox)
 
 
 def counted(bid: Bid) -> int:

@@ -92,7 +92,9 @@ def set_prices(
         Conflict: `version_conflict` when somebody else has changed the prices since.
     """
     _check([*_price_faults(base, cap), *_reason_faults(reason)])
-    present = AcceleratorType.objects.select_for_update(of=("self",)).select_related("cluster").get(pk=row.pk)
+    present = (
+        AcceleratorType.objects.select_for_update(of=("self",), no_key=True).select_related("cluster").get(pk=row.pk)
+    )
     if present.version != expected_version:
         raise Conflict(
             "version_conflict",

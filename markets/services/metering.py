@@ -6,7 +6,8 @@ lease that cannot be billed stops no other.
 """
 
 import logging
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -26,7 +27,8 @@ from markets.services import actions, funds
 from tenants.models import Transfer
 from tenants.selectors import available
 from tenants.services import ledger
-from workers.models import Job, Lease
+from workers.models import Cluster, Job, Lease
+from workers.models.jobs import TERMINAL_JOB_STATES
 from workers.services import jobs, leases
 
 logger = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Piece:
             "price_per_hour": format_price(self.price_per_hour),
             "quote": self.quote,
             "own_bid": self.is_own_bid,
+            "speedup": funds.speedup(),
         }
 
 
@@ -83,6 +86,14 @@ def _due(cluster_id: int, now: datetime) -> list[int]:
 
 
 def _meter_lease(lease_id: int, outbox: Outbox) -> bool:
+    """Bill one lease up to now, under the cluster's and the job's locks.
+
+    Quotes are written under the one, bids under the other, each dated before it is visible: with both held, nothing
+    that is dated before now can still appear.
+    """
+    row = Lease.objects.select_related("host").get(pk=lease_id)
+    Cluster.objects.select_for_update(no_key=True).get(pk=row.host.cluster_id)
+    jobs.lock([row.job_id])
     lease = (
         Lease.objects.select_for_update(of=("self",), no_key=True)
         .select_related("job__tenant", "job__cluster", "type")
@@ -168,15 +179,33 @@ def _integral(piece: Piece) -> int:
 
 def pieces_of(lease: Lease, start: datetime, end: datetime) -> list[Piece]:
     """The stretches of one price that a lease pays over a time: the lease price, never more than its own bid then."""
-    quotes = list(
-        Quote.objects.filter(type_id=lease.type_id, during__overlap=TimestamptzRange(start, end)).order_by("during")
-    )
-    bids = list(
-        Bid.objects.filter(job_id=lease.job_id, type_id=lease.type_id, opened_at__lt=end)
-        .filter(Q(closed_at=None) | Q(closed_at__gt=start))
-        .order_by("opened_at", "id")
-    )
-    return list(_merged(_pieces(quotes, bids, start, end)))
+    return _Prices.of([lease], start, end).pieces(lease, start, end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prices:
+    """Quotes by type, and bids by job and type, in the order in which they came into force."""
+
+    quotes: Mapping[int, list[Quote]]
+    bids: Mapping[tuple[int, int], list[Bid]]
+
+    @classmethod
+    def of(cls, leases: Sequence[Lease], start: datetime, end: datetime) -> "_Prices":
+        """What was in force for these leases between two instants, in two queries."""
+        quotes, bids = defaultdict(list), defaultdict(list)
+        types = {lease.type_id for lease in leases}
+        span = TimestamptzRange(start, end)
+        for quote in Quote.objects.filter(type_id__in=types, during__overlap=span).order_by("during"):
+            quotes[quote.type_id].append(quote)
+        own = Bid.objects.filter(job_id__in={lease.job_id for lease in leases}, type_id__in=types, opened_at__lt=end)
+        for bid in own.order_by("opened_at", "id"):
+            bids[bid.job_id, bid.type_id].append(bid)
+        return cls(quotes, bids)
+
+    def pieces(self, lease: Lease, start: datetime, end: datetime) -> list[Piece]:
+        """The pieces of one lease."""
+        bids = self.bids.get((lease.job_id, lease.type_id), [])
+        return list(_merged(_pieces(self.quotes.get(lease.type_id, []), bids, start, end)))
 
 
 def _pieces(quotes: list[Quote], bids: list[Bid], start: datetime, end: datetime) -> Iterator[Piece]:
@@ -194,9 +223,9 @@ def _pieces(quotes: list[Quote], bids: list[Bid], start: datetime, end: datetime
 
 
 def _own_bid(bids: list[Bid], instant: datetime, quote: Quote) -> int | None:
-    """What the job bid for the row it held at an instant; None when its row had gone, which binds nothing."""
+    """What the job bid for the row it held at an instant: its last word binds until a newer one, also when it leaves."""
     for bid in reversed(bids):
-        if bid.opened_at <= instant and (bid.closed_at is None or bid.closed_at > instant):
+        if bid.opened_at <= instant:
             stated = bid.keep_price_per_hour or bid.max_price_per_hour
             return quote.cap_price_per_hour if stated is None else min(stated, quote.cap_price_per_hour)
     return None
@@ -223,24 +252,42 @@ def _merged(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 def running_cost(lease: Lease, now: datetime) -> int:
     """Micro-dollars that a lease has cost by now, billed or not: what its bill would be if it ended at this instant."""
+    return running_costs([lease], now)[lease.pk]
+
+
+def running_costs(rows: Iterable[Lease], now: datetime) -> dict[int, int]:
+    """`running_cost` of many leases by id, in two queries."""
+    spans = {lease: _unbilled(lease, now) for lease in rows}
+    starts = [span[0] for span in spans.values() if span is not None]
+    prices = (
+        _Prices.of([lease for lease, span in spans.items() if span is not None], min(starts), now) if starts else None
+    )
+    costs = {}
+    for lease, span in spans.items():
+        if span is None or prices is None:
+            costs[lease.pk] = lease.billed_microdollars + lease.waived_microdollars
+        else:
+            costs[lease.pk] = amount(int(lease.integral) + sum(map(_integral, prices.pieces(lease, *span))))
+    return costs
+
+
+def _unbilled(lease: Lease, now: datetime) -> tuple[datetime, datetime] | None:
+    """From when to when a lease has been used but not yet billed."""
     span = lease.billed_during
     if span is None or lease.metered_until is None:
-        return 0
+        return None
     until = min(now, span.upper) if span.upper is not None else now
-    if until <= lease.metered_until:
-        return lease.billed_microdollars + lease.waived_microdollars
-    rest = sum(_integral(piece) for piece in pieces_of(lease, lease.metered_until, until))
-    return amount(int(lease.integral) + rest)
+    return (lease.metered_until, until) if until > lease.metered_until else None
 
 
 def cost_of(job: Job, now: datetime) -> int:
     """Micro-dollars that a job has cost by now over all its leases."""
-    return sum(running_cost(lease, now) for lease in Lease.objects.filter(job=job))
+    return sum(running_costs(Lease.objects.filter(job=job), now).values())
 
 
 def _settled(cluster_id: int) -> list[int]:
     """Jobs that are over or stopped, whose leases are all closed and billed, and whose hold is still open."""
-    done = (*jobs.TERMINAL_JOB_STATES, Job.State.STOPPED)
+    done = (*TERMINAL_JOB_STATES, Job.State.STOPPED)
     candidates = Job.objects.filter(cluster_id=cluster_id, state__in=done)
     held = funds.references(candidates.values_list("public_id", flat=True))
     owing = Lease.objects.exclude(state=Lease.State.CLOSED) | Lease.objects.filter(

@@ -37,10 +37,15 @@ def _told_at(job: Job) -> datetime | None:
 
 
 def leave(job: Job, *, now: datetime, outbox: Outbox) -> bool:
-    """Start the move to a confirmed destination, or save and leave for the queue without one."""
+    """Start the move to a confirmed destination, or save and leave for the queue without one.
+
+    Looked at again under the job's lock: a move may have ended, or a notice been withdrawn, since the floor was read.
+    """
     if migrations.open_of(job) is not None:
         return migrations.leave_now(job, now=now, outbox=outbox)
-    source = next((lease for lease in leases.open_leases(job) if leases.is_primary(lease)), None)
-    if source is None:
+    notice = Notice.objects.filter(job=job, state=Notice.State.OPEN).select_related("lease").first()
+    if notice is None or (job.leaving_since is None and notice.reason != Notice.Reason.CLAIMED):
         return False
-    return migrations.leave(job, source, reason=Lease.Reason.OUTBID, now=now, outbox=outbox)
+    if not leases.is_primary(notice.lease):
+        return False
+    return migrations.leave(job, notice.lease, reason=Lease.Reason.OUTBID, now=now, outbox=outbox)

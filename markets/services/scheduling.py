@@ -13,11 +13,11 @@ from laissez.clock import microseconds
 from laissez.events import Outbox, transact
 from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
-from markets.models import Award
+from markets.models import Award, Notice
 from markets.selectors import floor as floors
 from markets.services import actions, awards, moments, pricing
 from workers.models import Cluster, Job
-from workers.services import jobs
+from workers.services import jobs, leases
 
 ASK_THRESHOLD_PER_MILLE = 5
 
@@ -45,11 +45,12 @@ def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     ready = moments.due(snapshot.floor, now=now)
     fingerprint = snapshot.fingerprint()
     lapsing = awards.overdue(cluster, now)
-    quiet = not overdue and not ready and not lapsing and fingerprint == cluster.book_fingerprint
+    spent = _with_spent_notices(cluster)
+    quiet = not (overdue or ready or lapsing or spent) and fingerprint == cluster.book_fingerprint
     if quiet and (cluster.next_due_at is None or now < cluster.next_due_at):
         _stamp(cluster, now)
         return Outcome.UNCHANGED
-    _clear(cluster, snapshot, overdue, ready, lapsing, outbox)
+    _clear(cluster, snapshot, overdue, ready, lapsing, spent, outbox)
     cluster.book_fingerprint = fingerprint
     cluster.next_due_at = _next_due(snapshot.floor, now)
     _stamp(cluster, now)
@@ -61,20 +62,29 @@ def _overdue(cluster: Cluster, now: datetime) -> set[int]:
     return set(rows.values_list("pk", flat=True))
 
 
+def _with_spent_notices(cluster: Cluster) -> set[int]:
+    """Jobs with an open notice about a lease that is leaving or gone."""
+    rows = Notice.objects.filter(job__cluster=cluster, state=Notice.State.OPEN)
+    return set(rows.exclude(lease__state__in=leases.LIVE_STATES).values_list("job_id", flat=True))
+
+
 def _clear(
     cluster: Cluster,
     snapshot: floors.Snapshot,
     overdue: set[int],
     ready: set[int],
     lapsing: Mapping[int, Award],
+    spent: set[int],
     outbox: Outbox,
 ) -> None:
     now = outbox.now()
     decided = plan(snapshot.floor, cluster.rule)
     moved_prices = pricing.moved(cluster, decided.clearing, ASK_THRESHOLD_PER_MILLE)
     concerned = _watching(snapshot.floor, moved_prices)
-    locked = jobs.lock(overdue | ready | concerned | lapsing.keys() | _acted_on(decided))
+    locked = jobs.lock(overdue | ready | concerned | spent | lapsing.keys() | _acted_on(decided))
     applier = actions.Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
+    for job_id in sorted(spent & locked.keys()):
+        actions.close_spent_notices(locked[job_id], now=now, outbox=outbox)
     for action in decided.actions:
         applier.apply(action)
     for award in lapsing.values():

@@ -14,6 +14,7 @@ from django.db.models import Q
 from laissez.credentials import digest, is_well_formed, new_token
 from laissez.errors import Conflict, Fault, Invalid, NotFound, Refused
 from laissez.events import Outbox
+from laissez.models import AuditEntry
 from workers.models import Accelerator, AcceleratorType, Cluster, EnrolmentCode, Host, Lease
 from workers.services import announce, jobs, migrations
 
@@ -61,7 +62,7 @@ def enrol(
         Invalid: unknown types, repeated indexes, or a name already taken in the cluster.
     """
     row = (
-        EnrolmentCode.objects.select_for_update(of=("self",))
+        EnrolmentCode.objects.select_for_update(of=("self",), no_key=True)
         .select_related("cluster")
         .filter(digest=digest(code), used_by=None, expires_at__gt=now)
         .first()
@@ -126,27 +127,40 @@ def authenticate(key: str) -> Host:
     return host
 
 
-def approve(host: Host, outbox: Outbox) -> Host:
-    """An operator lets a pending host take leases."""
-    return _move(host, Host.State.READY, (Host.State.PENDING, Host.State.DRAINING), outbox)
+def approve(host: Host, *, actor: str, reason: str, outbox: Outbox) -> Host:
+    """An operator lets a pending host take leases, or a draining one again."""
+    return _move(host, Host.State.READY, (Host.State.PENDING, Host.State.DRAINING), actor, reason, outbox)
 
 
-def drain(host: Host, outbox: Outbox) -> Host:
+def drain(host: Host, *, actor: str, reason: str, outbox: Outbox) -> Host:
     """Give its jobs notice and hand it no more; its leases end as their notices do."""
-    return _move(host, Host.State.DRAINING, (Host.State.READY,), outbox)
+    return _move(host, Host.State.DRAINING, (Host.State.READY,), actor, reason, outbox)
 
 
-def retire(host: Host, outbox: Outbox) -> Host:
+def retire(host: Host, *, actor: str, reason: str, outbox: Outbox) -> Host:
     """Forget a host for good; it must be empty."""
     if Lease.objects.filter(host=host).exclude(state=Lease.State.CLOSED).exists():
         raise Conflict("host_in_use", "The host still has leases; drain it and wait until they have ended.")
-    return _move(host, Host.State.RETIRED, (Host.State.PENDING, Host.State.DRAINING, Host.State.LOST), outbox)
+    leaving = (Host.State.PENDING, Host.State.DRAINING, Host.State.LOST)
+    return _move(host, Host.State.RETIRED, leaving, actor, reason, outbox)
 
 
-def _move(host: Host, to: Host.State, come_from: tuple[Host.State, ...], outbox: Outbox) -> Host:
+def _move(
+    host: Host, to: Host.State, come_from: tuple[Host.State, ...], actor: str, reason: str, outbox: Outbox
+) -> Host:
+    before = host.state
     if not Host.objects.filter(pk=host.pk, state__in=come_from).update(state=to):
         raise Conflict("wrong_state", f"A host that is {host.state} cannot become {to}.")
     host.refresh_from_db()
+    AuditEntry.objects.create(
+        at=outbox.now(),
+        actor=actor,
+        action=f"host.{to}",
+        subject=host.public_id,
+        before={"state": before},
+        after={"state": host.state},
+        reason=reason,
+    )
     announce.host(host, outbox)
     return host
 
@@ -172,7 +186,7 @@ def lose(host_id: int, *, heard_since: datetime, outbox: Outbox) -> bool:
         heard_since: the instant since which the server could have heard it; silence before does not count, so that
             an outage of the control plane does not expire every lease on return.
     """
-    host = Host.objects.select_for_update().filter(pk=host_id).first()
+    host = Host.objects.select_for_update(no_key=True).filter(pk=host_id).first()
     if host is None or host.state not in (Host.State.READY, Host.State.DRAINING):
         return False
     held = Lease.objects.filter(host=host).exclude(state=Lease.State.CLOSED)

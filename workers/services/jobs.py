@@ -18,8 +18,11 @@ OPEN_JOB_STATES = (Job.State.QUEUED, Job.State.RUNNING)
 
 
 def lock(ids: Iterable[int]) -> dict[int, Job]:
-    """Lock job rows in id order, the one order every transaction uses, and return them by id."""
-    rows = Job.objects.select_for_update(of=("self",)).filter(pk__in=sorted(set(ids))).order_by("pk")
+    """Lock job rows in id order, the one order every transaction uses, and return them by id.
+
+    No-key locks: a commit that checks a foreign key to a job must not wait for whoever holds it.
+    """
+    rows = Job.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=sorted(set(ids))).order_by("pk")
     return {row.pk: row for row in rows}
 
 

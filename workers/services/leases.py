@@ -140,6 +140,7 @@ def _billing_end(row: Lease, at: datetime, billed_until: datetime | None) -> dat
 
 def _until(span: TimestamptzRange, at: datetime) -> TimestamptzRange:
     """The same range ended at an instant; an instant at or before its start leaves one microsecond, never nothing."""
+    assert span.lower is not None  # every range of a lease is bounded below, by constraint
     return TimestamptzRange(span.lower, max(at, span.lower + timedelta(microseconds=1)))
 
 

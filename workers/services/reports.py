@@ -61,7 +61,7 @@ def answer_again(report: Report, lease: Lease | None) -> dict[str, Any]:
     """The answer to a report that had already taken effect: its sender did not get the first one."""
     if report.kind != "checkpoint" or lease is None:
         return {}
-    row = Checkpoint.objects.filter(lease=lease, sequence=report.body.get("sequence")).first()
+    row = Checkpoint.objects.filter(lease=lease, sequence=_required_whole(report.body, "sequence")).first()
     if row is None:
         return {"accepted": False, "code": "not_committed"}
     lease.refresh_from_db(fields=["state"])

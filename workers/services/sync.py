@@ -77,7 +77,7 @@ def sync(host_id: int, message: Message, *, outbox: Outbox) -> Answer:
     Raises:
         Refused: `replayed_message` when the sequence number is not larger than the last accepted one.
     """
-    host = Host.objects.select_for_update().get(pk=host_id)
+    host = Host.objects.select_for_update(no_key=True).get(pk=host_id)
     if message.sequence <= host.last_sequence:
         raise Refused(
             "replayed_message",
@@ -206,7 +206,7 @@ def _ask_agents(held: Iterable[Lease], locked: Mapping[int, Job], now: datetime)
 
 def report_refusal(host_id: int, refusal: Refused, *, outbox: Outbox) -> None:
     """Count and tell operators of a message that was refused whole."""
-    host = Host.objects.select_for_update().get(pk=host_id)
+    host = Host.objects.select_for_update(no_key=True).get(pk=host_id)
     host.refusals += 1
     host.save(update_fields=["refusals"])
     announce.host(host, outbox, change="refused", code=refusal.code, detail=refusal.detail)
