@@ -76,7 +76,7 @@ def _become_nobody(program: str, folders: list[Path]) -> None:
     os.setgroups([])
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
-    for path in [program, *folders]:
+    for path in [Path(program), *folders]:
         if not os.access(path, os.X_OK):
             sys.exit(
                 "PostgreSQL does not run as root, this kernel refuses user namespaces, and the user 'nobody' may not "
