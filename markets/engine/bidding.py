@@ -34,14 +34,14 @@ def _participants(job: FloorJob, now: int, offers: dict[int, TypeOffer], usable:
         return
     rows = _awake_rows(job, source, now)
     holds = source.type if source is not None else job.award.type if job.award is not None else None
-    table = tuple(_row(row, keep, offers[row.type]) for row, keep in rows if row.type in offers)
+    table = tuple(_row(row, offers[row.type], keep=keep) for row, keep in rows if row.type in offers)
     yield Participant(participant_of(job.id), job.id, job.tenant, table, holds)
 
 
 def _holder(job: FloorJob, participant: int, type_id: int, offers: dict[int, TypeOffer]) -> Participant:
     """Return the one-row participant for a unit that a job on two units sits on."""
     row = job.row(type_id)
-    table = (_row(row, True, offers[type_id]),) if row is not None and type_id in offers else ()
+    table = (_row(row, offers[type_id], keep=True),) if row is not None and type_id in offers else ()
     return Participant(participant, job.id, job.tenant, table, type_id)
 
 
@@ -53,11 +53,11 @@ def _awake_rows(job: FloorJob, source: Tenure | None, now: int) -> Iterator[tupl
             yield row, place == held
 
 
-def _row(row: TableRow, keep: bool, offer: TypeOffer) -> Row:
-    return Row(row.type, _stated(row, keep, offer), row.accepted_at)
+def _row(row: TableRow, offer: TypeOffer, *, keep: bool) -> Row:
+    return Row(row.type, _stated(row, offer, keep=keep), row.accepted_at)
 
 
-def _stated(row: TableRow, keep: bool, offer: TypeOffer) -> int:
+def _stated(row: TableRow, offer: TypeOffer, *, keep: bool) -> int:
     """Return the bid of a row, at its keep price or its max price."""
     price = row.keep_price if keep and row.keep_price is not None else row.max_price
     return offer.cap if price is None else price
@@ -66,7 +66,7 @@ def _stated(row: TableRow, keep: bool, offer: TypeOffer) -> int:
 def own_bid(job: FloorJob, offer: TypeOffer) -> int:
     """Return the most a job pays where it sits: its keep price, at most the cap; the base price without a row."""
     row = job.row(offer.id)
-    return offer.base if row is None else min(offer.cap, _stated(row, True, offer))
+    return offer.base if row is None else min(offer.cap, _stated(row, offer, keep=True))
 
 
 def tenures(job: FloorJob) -> tuple[Tenure, ...]:

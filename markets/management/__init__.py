@@ -1,0 +1,1 @@
+"""Administrative commands of the market."""
