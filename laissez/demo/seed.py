@@ -13,6 +13,7 @@ from laissez.demo.story import CLUSTER, A, B
 from laissez.events import Outbox, transact
 from markets.engine.money import MICRO_PER_DOLLAR, parse_price
 from markets.models import Quote
+from markets.services import exchange
 from tenants.models import ApiToken, Member, Tenant
 from tenants.services import accounts, ledger
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
@@ -82,20 +83,14 @@ def unfinished_jobs() -> list[tuple[str, str]]:
     return [(app_of[name], public_id) for name, public_id in rows.values_list("tenant__name", "public_id")]
 
 
-def _seed_cluster(outbox: Outbox) -> Cluster:
-    cluster, _ = Cluster.objects.get_or_create(slug=CLUSTER, defaults={"name": "Matrix multiplication"})
-    for position, (slug, name, base, _) in enumerate(TYPES):
-        AcceleratorType.objects.get_or_create(
-            cluster=cluster,
-            slug=slug,
-            defaults={
-                "name": name,
-                "position": position,
-                "base_price_per_hour": parse_price(base),
-                "cap_price_per_hour": parse_price(CAP_PRICE_PER_HOUR),
-            },
-        )
-    return cluster
+def _seed_cluster(outbox: Outbox) -> None:
+    found = Cluster.objects.filter(slug=CLUSTER).first()
+    by = {"actor": ACTOR, "reason": "the demo's market", "outbox": outbox}
+    cluster = found or exchange.create_cluster(CLUSTER, name="Matrix multiplication", **by)
+    cap = parse_price(CAP_PRICE_PER_HOUR)
+    for slug, name, base, _ in TYPES:
+        if not AcceleratorType.objects.filter(cluster=cluster, slug=slug).exists():
+            exchange.create_type(cluster, slug, name=name, base=parse_price(base), cap=cap, **by)
 
 
 def _seed_operator(password: str) -> None:
