@@ -158,21 +158,26 @@ def group_of(stream: str) -> str:
 
 
 def _announce(hints: Sequence[Mapping[str, Any]]) -> None:
+    nudge([(group_of(hint["stream"]), {"type": "stream.hint", **hint}) for hint in hints])
+
+
+def nudge(messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Send channel-layer messages to groups. What does not arrive costs time only: every reader polls its rows too."""
     try:
-        async_to_sync(_send)(hints)
+        async_to_sync(_send)(messages)
     except (OSError, RedisError) as error:
         logger.warning(
-            "The hint at %d streams was not delivered, readers find the rows by polling: %s: %s",
-            len(hints),
+            "%d hints were not delivered, readers find the rows by polling: %s: %s",
+            len(messages),
             type(error).__name__,
             error,
         )
 
 
-async def _send(hints: Sequence[Mapping[str, Any]]) -> None:
+async def _send(messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     layer = get_channel_layer()
     if layer is None:
         return
     async with asyncio.timeout(HINT_SECONDS):
-        for hint in hints:
-            await layer.group_send(group_of(hint["stream"]), {"type": "stream.hint", **hint})
+        for group, message in messages:
+            await layer.group_send(group, message)

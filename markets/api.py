@@ -1,5 +1,6 @@
 """The market's API: the exchange for everybody with `prices:read`, a tenant's jobs, and an agent's way back in."""
 
+from functools import partial
 from typing import Any
 
 from django.db.models import Q
@@ -130,7 +131,7 @@ class CheckpointView(JobActView):
 
     def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
         """At the workload's next chance."""
-        return submission.checkpoint(job)
+        return submission.checkpoint(job, outbox=outbox)
 
 
 class MigrateView(JobActView):
@@ -189,7 +190,7 @@ class HostDecisionView(APIView):
         try:
             detail = transact(lambda outbox: advising.decide(row.job, decision, ask=ask, outbox=outbox))
         except Refused as refusal:
-            transact(lambda outbox: _tell_refused(row.job, refusal, outbox))
+            transact(partial(_tell_refused, row.job, refusal))
             return Response({"applied": False, "code": refusal.code, "detail": refusal.detail})
         return Response({"applied": True, "detail": detail})
 

@@ -24,26 +24,26 @@ MAX_ITEMS = 1000
 LOG_PAGE = 200
 
 
-class RawParser(BaseParser):
-    """Takes the body as bytes, at most as many as an artefact may have."""
+class UploadParser(BaseParser):
+    """Takes the body as it is, as `content`: one byte more than allowed, so that too many are noticed."""
 
     media_type = "application/*"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> bytes:
-        """Read one byte more than allowed, so that too many are noticed."""
-        content: bytes = stream.read(artifacts.MAX_BYTES + 1)
-        return content
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> dict[str, Any]:
+        """Read it."""
+        return {"content": stream.read(artifacts.MAX_BYTES + 1)}
 
 
 class ArtifactsView(APIView):
     """Uploads."""
 
     permission_classes = [scope("jobs:write")]
-    parser_classes = [RawParser]
+    parser_classes = [UploadParser]
 
     def post(self, request: Request) -> Response:
         """Keep a packed directory and answer with its id; the same bytes again get the same one."""
-        row = artifacts.store(principal(request).tenant, request.data)
+        content = request.data["content"] if isinstance(request.data, dict) else b""
+        row = artifacts.store(principal(request).tenant, content)
         return Response({"artifact": row.public_id, "sha256": row.sha256, "size_bytes": row.size_bytes}, status=201)
 
 
@@ -109,7 +109,7 @@ class SyncView(APIView):
         try:
             answer = transact(lambda outbox: sync.sync(host.pk, message, outbox=outbox))
         except Refused as refusal:
-            transact(lambda outbox: sync.report_refusal(host.pk, refusal, outbox=outbox))
+            transact(partial(sync.report_refusal, host.pk, refusal))
             raise
         return Response(answer.as_json())
 

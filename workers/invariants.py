@@ -7,12 +7,6 @@ of the reconciler is reported elsewhere, and what it left undone is done in the 
 
 from laissez.invariants import Detector
 
-HEARING = """(
-    SELECT listening_since, checked_at FROM workers_ear WHERE hears
-    UNION ALL SELECT '-infinity', now() WHERE NOT EXISTS (SELECT FROM workers_ear)
-) AS ear"""
-"""Since when hosts can be heard, and the reconciler's last round; no row while the server is deaf."""
-
 OVERLAPPING_OCCUPATION = Detector(
     id="I1",
     sentence="accelerator {accelerator} is held by lease {first} and lease {second} at once",
@@ -227,7 +221,7 @@ MIGRATION_CONTRADICTS_ITSELF = Detector(
 # Ticks expire jobs in the transaction that stamps them, so nothing that was due a minute before one is left.
 QUEUED_FOR_EVER = Detector(
     id="I13",
-    sentence="job {job} is queued, and nothing ends that: its deadline is {queue_deadline}, the last tick {last_tick_at}",
+    sentence="job {job} is queued past its deadline, {queue_deadline}; the last tick was at {last_tick_at}",
     sql="""
         SELECT job.public_id AS job, job.queue_deadline, cluster.last_tick_at
         FROM workers_job AS job JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id
@@ -249,28 +243,24 @@ RUNNING_NOWHERE = Detector(
     """,
 )
 
-# The reconciler gives up what no host confirms, and loses hosts that fall silent, in rounds of seconds.
-NEVER_CONFIRMED = Detector(
+# The reconciler gives up what no host confirms and loses hosts that fall silent, in rounds of seconds, while the server
+# can be heard. A lease that is not confirmed has its own deadline, any other its time to live.
+ABANDONED = Detector(
     id="I13",
-    sentence="lease {lease} is pending since {handed_over_at}, two minutes past its deadline",
-    sql=f"""
-        SELECT lease.public_id AS lease, lease.handed_over_at
-        FROM workers_lease AS lease CROSS JOIN {HEARING}
-        WHERE lease.state = 'pending'
-            AND greatest(lease.pending_deadline, ear.listening_since) < ear.checked_at - interval '2 minutes'
-        ORDER BY lease.id
-    """,
-)
-
-NOT_RENEWED = Detector(
-    id="I13",
-    sentence="lease {lease} is {state}, but its time to live ended at {expires_at} and nobody has ended it since",
-    sql=f"""
-        SELECT lease.public_id AS lease, lease.state, lease.expires_at
-        FROM workers_lease AS lease CROSS JOIN {HEARING}
-        WHERE lease.state IN ('active', 'closing')
-            AND greatest(lease.expires_at, ear.listening_since) < ear.checked_at - interval '2 minutes'
-        ORDER BY lease.id
+    sentence="lease {lease} is {state}, and nobody has ended it in the two minutes since its deadline {deadline}",
+    sql="""
+        WITH ear AS (
+            SELECT listening_since, checked_at FROM workers_ear WHERE hears
+            UNION ALL SELECT '-infinity', now() WHERE NOT EXISTS (SELECT FROM workers_ear)
+        )
+        SELECT lease, state, deadline
+        FROM (
+            SELECT id, public_id AS lease, state,
+                   CASE state WHEN 'pending' THEN pending_deadline ELSE expires_at END AS deadline
+            FROM workers_lease WHERE state <> 'closed'
+        ) AS held CROSS JOIN ear
+        WHERE greatest(deadline, ear.listening_since) < ear.checked_at - interval '2 minutes'
+        ORDER BY id
     """,
 )
 
@@ -340,8 +330,7 @@ def detectors() -> list[Detector]:
         MIGRATION_CONTRADICTS_ITSELF,
         QUEUED_FOR_EVER,
         RUNNING_NOWHERE,
-        NEVER_CONFIRMED,
-        NOT_RENEWED,
+        ABANDONED,
         NEVER_LEAVES,
         LEFT_ON_A_LOST_HOST,
         MOVING_NOWHERE,

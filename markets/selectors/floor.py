@@ -8,11 +8,21 @@ from hashlib import sha256
 from django.db import connection
 
 from laissez.clock import microseconds
-from markets.engine.floor import Floor, FloorJob, OpenNotice, TableRow, Tenure, TypeOffer, Unit, WaitingAward
+from markets.engine.floor import (
+    Floor,
+    FloorJob,
+    OpenNotice,
+    TableRow,
+    Tenure,
+    TenureState,
+    TypeOffer,
+    Unit,
+    WaitingAward,
+)
 from markets.models import Award, Bid, CoolDown, Notice
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job, Lease, Migration
 
-_TENURE_STATES = {"pending": "pending", "active": "active", "closing": "closing"}
+_TENURE_STATES: dict[str, TenureState] = {"pending": "pending", "active": "active", "closing": "closing"}
 _OPEN_JOBS = (Job.State.QUEUED, Job.State.RUNNING)
 MOVES_WINDOW = timedelta(hours=1)
 

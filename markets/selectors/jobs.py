@@ -101,7 +101,7 @@ _CAME_BACK = {
 
 def _explain_queued(seen: JobView) -> str:
     before = _CAME_BACK.get(seen.job.reason, "")
-    if not before and seen.job.reason not in ("submitted",):
+    if not before and seen.job.reason != "submitted":
         before = f"It is tried again: {seen.job.reason_detail or seen.job.reason.replace('_', ' ')}. "
     if seen.award is not None:
         return f"{before}Waiting for a free {seen.award.type.slug}, which it has won; the present holder is leaving."

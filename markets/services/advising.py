@@ -103,7 +103,7 @@ def _act(job: Job, decision: Decision, now: datetime, outbox: Outbox) -> str:
         case "migrate":
             return _move(job, decision.moment, now, outbox)
         case "checkpoint":
-            jobs.request_checkpoint(job)
+            jobs.request_checkpoint(job, now=now)
             return "a checkpoint was asked for"
         case "stop":
             jobs.stop(job, reason="agent", detail=decision.reason, now=now, outbox=outbox)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-
 from laissez.errors import Fault, Invalid
 from markets.engine.money import format_price, parse_price
 from markets.models import Bid

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import pairwise
 
 from django.db import DatabaseError
 from django.db.models import F, Q
@@ -213,7 +214,7 @@ def _pieces(quotes: list[Quote], bids: list[Bid], start: datetime, end: datetime
     marks |= {quote.during.lower for quote in quotes} | {bid.opened_at for bid in bids}
     marks |= {bid.closed_at for bid in bids if bid.closed_at is not None}
     inside = sorted(mark for mark in marks if start <= mark <= end)
-    for lower, upper in zip(inside, inside[1:], strict=False):
+    for lower, upper in pairwise(inside):
         quote = next((each for each in reversed(quotes) if each.during.lower <= lower), None)
         if quote is None:
             continue  # before the first quote there was no price, and nothing is owed
@@ -223,7 +224,7 @@ def _pieces(quotes: list[Quote], bids: list[Bid], start: datetime, end: datetime
 
 
 def _own_bid(bids: list[Bid], instant: datetime, quote: Quote) -> int | None:
-    """What the job bid for the row it held at an instant: its last word binds until a newer one, also when it leaves."""
+    """What the job bid for the row it held at an instant: its last word binds until a newer one, even as it leaves."""
     for bid in reversed(bids):
         if bid.opened_at <= instant:
             stated = bid.keep_price_per_hour or bid.max_price_per_hour
@@ -259,9 +260,8 @@ def running_costs(rows: Iterable[Lease], now: datetime) -> dict[int, int]:
     """`running_cost` of many leases by id, in two queries."""
     spans = {lease: _unbilled(lease, now) for lease in rows}
     starts = [span[0] for span in spans.values() if span is not None]
-    prices = (
-        _Prices.of([lease for lease, span in spans.items() if span is not None], min(starts), now) if starts else None
-    )
+    unbilled = [lease for lease, span in spans.items() if span is not None]
+    prices = _Prices.of(unbilled, min(starts), now) if starts else None
     costs = {}
     for lease, span in spans.items():
         if span is None or prices is None:

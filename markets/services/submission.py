@@ -178,12 +178,12 @@ def move(job: Job, *, moment: str, outbox: Outbox) -> Job:
     return job
 
 
-def checkpoint(job: Job) -> Job:
+def checkpoint(job: Job, *, outbox: Outbox) -> Job:
     """Ask a running job for a checkpoint."""
     job = _open(job)
     if job.state != Job.State.RUNNING:
         raise Conflict("not_running", f"The job is {job.state}; only a running job can take a checkpoint.")
-    jobs.request_checkpoint(job)
+    jobs.request_checkpoint(job, now=outbox.now())
     return job
 
 

@@ -170,7 +170,7 @@ def test_a_lost_hint_does_no_harm_and_is_logged(
     use_layer(layer)
     transact(tell("ops"))
     assert numbers("ops") == [1]
-    assert "was not delivered" in caplog.text
+    assert "were not delivered" in caplog.text
 
 
 def test_a_deadlock_is_tried_again() -> None:

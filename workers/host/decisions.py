@@ -27,6 +27,7 @@ class ObservedLease:
     asked: int = 0
     resumed: bool = True
     told: Literal["run", "save", "stop"] = "run"
+    checkpointing: bool = False  # asked for a checkpoint, after which it goes on
     reported: bool = False  # ended, and everything it said has been acknowledged
 
 
@@ -60,6 +61,14 @@ class Save:
 
     lease: str
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Ask for a checkpoint after which the lease goes on, or take that back."""
+
+    lease: str
+    wanted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ class Forget:
     lease: str
 
 
-Command = Start | Refuse | Renew | Save | Continue | Stop | Resume | Ask | Forget
+Command = Start | Refuse | Renew | Save | Checkpoint | Continue | Stop | Resume | Ask | Forget
 
 
 def decide(
@@ -162,6 +171,8 @@ def _steer(wish: DesiredLease, view: ObservedLease, now: float) -> list[Command]
         commands.append(Save(wish.lease, now + wish.grace_seconds))
     elif wish.desired == "run" and view.told == "save":
         commands.append(Continue(wish.lease))
+    elif wish.desired == "run" and view.told == "run" and wish.checkpoint != view.checkpointing:
+        commands.append(Checkpoint(wish.lease, wish.checkpoint))
     if wish.resume.state != "wait" and not view.resumed:
         commands.append(Resume(wish.lease, wish.resume))
     if wish.ask > view.asked and wish.desired != "stop" and view.state in ("running", "saving"):

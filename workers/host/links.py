@@ -80,6 +80,7 @@ class Link:
             asked=max(self._asked, int(status.get("asked", 0))),
             resumed=bool(status.get("resumed")) or "resume" in self._busy,
             told=told,
+            checkpointing=bool(status.get("checkpointing")),
             reported=self.told_ended and not self._around.journal.has_pending(self.order.lease),
         )
 

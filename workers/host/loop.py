@@ -219,6 +219,8 @@ class HostLoop:
                 self._links[lease].send("renew", until=until)
             case decisions.Save(lease, until):
                 self._links[lease].send("save", until=until)
+            case decisions.Checkpoint(lease, wanted):
+                self._links[lease].send("checkpoint", wanted=wanted)
             case decisions.Continue(lease):
                 self._links[lease].send("continue")
             case decisions.Stop(lease, until, why):

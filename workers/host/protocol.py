@@ -108,6 +108,7 @@ class DesiredLease:
     deadline_seconds: float | None
     ask: int
     cause: str
+    checkpoint: bool
     resume: ResumePoint
     spec: Mapping[str, Any]
     artifact: Artifact | None
@@ -128,6 +129,7 @@ class DesiredLease:
                 deadline_seconds=_optional_seconds(value.get("deadline_seconds")),
                 ask=int(value.get("ask") or 0),
                 cause=str(value.get("cause") or ""),
+                checkpoint=bool(value.get("checkpoint")),
                 resume=_resume(value.get("resume") or {"state": "none"}),
                 spec=value["spec"],
                 artifact=_artifact(value.get("artifact")),

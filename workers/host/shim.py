@@ -258,6 +258,8 @@ class Shim:
             case "save" if tenure.deadlines.told == "run":
                 tenure.deadlines = tenure.deadlines.saving(float(message["until"]))
                 self._save()
+            case "checkpoint" if tenure.deadlines.told == "run":
+                self._checkpoint(wanted=bool(message["wanted"]))
             case "continue":
                 tenure.deadlines = tenure.deadlines.staying()
                 self.socket.say_save(wanted=False)
@@ -271,6 +273,14 @@ class Shim:
                 tenure.committed(int(message["sequence"]), message)
         self.watch.changed.set()
         self.notify(urgent=False)
+
+    def _checkpoint(self, *, wanted: bool) -> None:
+        """Ask the workload for a checkpoint after which it goes on, or take that back."""
+        begins = wanted and not self.tenure.checkpointing
+        self.tenure.checkpointing = wanted
+        self.socket.say_save(wanted=wanted)
+        if begins and self.spec.save is not None and self.tenure.phase == "running":
+            self._beside_work(self._save_by_callback(self.spec.save))
 
     def _save(self) -> None:
         self.socket.say_save(wanted=True)

@@ -39,6 +39,7 @@ class Tenure:
         self.phase: Observed = "ready"
         self.asked = 0
         self.saved = False
+        self.checkpointing = False
         self.resumed: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._pacer, self._notify = pacer, notify
         self._from_progress = 0.0
@@ -55,6 +56,7 @@ class Tenure:
             "phase": self.phase,
             "asked": self.asked,
             "told": self.deadlines.told,
+            "checkpointing": self.checkpointing,
             "resumed": self.resumed.done(),
             "progress": self._latest,
             "pending": self._pending,

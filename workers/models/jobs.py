@@ -79,7 +79,7 @@ class Job(models.Model):
     asked_at = models.DateTimeField(null=True, blank=True)
     answered_number = models.BigIntegerField(default=0, help_text="The last question that its agent has answered.")
     agent_cursor = models.BigIntegerField(default=0, help_text="The last event of its stream that its agent was shown.")
-    checkpoint_number = models.BigIntegerField(default=0, help_text="Grows when a checkpoint is asked for.")
+    checkpoint_wanted_at = models.DateTimeField(null=True, blank=True, help_text="Asked for, and not yet committed.")
     progress = models.FloatField(default=0)
     step = models.BigIntegerField(null=True, blank=True)
     loss = models.FloatField(null=True, blank=True)

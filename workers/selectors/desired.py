@@ -34,7 +34,7 @@ def _entry(lease: Lease, now: datetime) -> dict[str, Any]:
         "deadline_seconds": _remaining(lease.closing_deadline, now),
         "ask": job.ask_number if primary else 0,
         "cause": job.ask_cause,
-        "checkpoint": job.checkpoint_number if primary else 0,
+        "checkpoint": primary and job.checkpoint_wanted_at is not None,
         "resume": _resume(lease, primary),
         "spec": job.spec,
         "artifact": _artifact(lease),

@@ -1,0 +1,1 @@
+"""The floor's acts: every write to its rows goes through one of these modules."""

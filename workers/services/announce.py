@@ -3,7 +3,6 @@
 from typing import Any
 
 from laissez.events import Outbox
-
 from workers.models import Checkpoint, Host, Job, Lease, Migration
 
 

@@ -1,18 +1,11 @@
 """Ringing hosts: "sync now", after commit. A ring that gets lost costs one heartbeat, nothing else."""
 
-import asyncio
-import logging
 from functools import partial
 
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.db import transaction
 
+from laissez.events import nudge
 from workers.models import Job, Lease
-
-logger = logging.getLogger(__name__)
-
-RING_SECONDS = 1.0
 
 
 def group_of(host_id: int) -> str:
@@ -22,27 +15,11 @@ def group_of(host_id: int) -> str:
 
 def ring(host_id: int) -> None:
     """Ring one host once the present transaction has committed."""
-    transaction.on_commit(partial(_ring, host_id), robust=True)
+    transaction.on_commit(partial(nudge, [(group_of(host_id), {"type": "host.ring"})]), robust=True)
 
 
 def ring_for(job: Job) -> None:
     """Ring every host that a job occupies."""
-    for host_id in set(
-        Lease.objects.filter(job=job).exclude(state=Lease.State.CLOSED).values_list("host_id", flat=True)
-    ):
+    occupied = Lease.objects.filter(job=job).exclude(state=Lease.State.CLOSED)
+    for host_id in sorted(set(occupied.values_list("host_id", flat=True))):
         ring(host_id)
-
-
-def _ring(host_id: int) -> None:
-    try:
-        async_to_sync(_send)(group_of(host_id))
-    except Exception as error:
-        # Whatever the layer's failure is, the rows are committed and every host polls: only a heartbeat is lost.
-        logger.warning("Host %s was not rung and will poll: %s: %s", host_id, type(error).__name__, error)
-
-
-async def _send(group: str) -> None:
-    layer = get_channel_layer()
-    if layer is not None:
-        async with asyncio.timeout(RING_SECONDS):
-            await layer.group_send(group, {"type": "host.ring"})

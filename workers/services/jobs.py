@@ -208,10 +208,10 @@ def answered(job: Job, number: int) -> None:
         job.save(update_fields=["answered_number"])
 
 
-def request_checkpoint(job: Job) -> None:
+def request_checkpoint(job: Job, *, now: datetime) -> None:
     """Ask the workload for a checkpoint at its next chance."""
-    job.checkpoint_number += 1
-    job.save(update_fields=["checkpoint_number"])
+    job.checkpoint_wanted_at = now
+    job.save(update_fields=["checkpoint_wanted_at"])
     doorbell.ring_for(job)
 
 

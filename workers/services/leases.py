@@ -9,9 +9,9 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 from django.db.utils import IntegrityError
-from laissez.events import Outbox
 from psycopg.types.range import TimestamptzRange
 
+from laissez.events import Outbox
 from workers.models import Accelerator, Host, Job, Lease
 from workers.services import announce, doorbell
 

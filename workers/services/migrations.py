@@ -72,7 +72,7 @@ def leave_now(job: Job, *, now: datetime, outbox: Outbox) -> bool:
         assert job.newest_checkpoint is not None
         return reach_moment(job, job.newest_checkpoint, now=now, outbox=outbox)
     if row.mode == Job.MigrationMode.OVERLAP:
-        jobs.request_checkpoint(job)
+        jobs.request_checkpoint(job, now=now)
     else:
         leases.begin_closing(
             row.source,

@@ -61,7 +61,7 @@ def answer_again(report: Report, lease: Lease | None) -> dict[str, Any]:
     """The answer to a report that had already taken effect: its sender did not get the first one."""
     if report.kind != "checkpoint" or lease is None:
         return {}
-    row = Checkpoint.objects.filter(lease=lease, sequence=_required_whole(report.body, "sequence")).first()
+    row = Checkpoint.objects.filter(lease=lease, sequence=_whole(report.body, "sequence") or 0).first()
     if row is None:
         return {"accepted": False, "code": "not_committed"}
     lease.refresh_from_db(fields=["state"])
@@ -103,9 +103,10 @@ def _checkpoint(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, 
         committed_at=now,
     )
     job.newest_checkpoint = row
+    job.checkpoint_wanted_at = None
     job.attempts = 0
     job.progress, job.progress_at = max(row.progress, job.progress), now
-    job.save(update_fields=["newest_checkpoint", "attempts", "progress", "progress_at"])
+    job.save(update_fields=["newest_checkpoint", "checkpoint_wanted_at", "attempts", "progress", "progress_at"])
     announce.checkpoint(row, outbox)
     stops = migrations.reach_moment(job, row, now=now, outbox=outbox)
     if lease.state == Lease.State.CLOSING:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import DataError, IntegrityError, transaction
 
 from laissez.errors import Refused
 from laissez.events import Outbox
@@ -172,7 +172,7 @@ def _take_reports(
                 answer.results[str(report.id)] = reports.take(report, known, locked, now=now, outbox=outbox)
         except Refused as refusal:
             answer.refused.append({"id": report.id, "code": refusal.code, "detail": refusal.detail})
-        except DatabaseError as error:
+        except (DataError, IntegrityError) as error:
             answer.refused.append({"id": report.id, "code": REPORT_FAILED, "detail": str(error).splitlines()[0]})
         host.last_report = report.id
     answer.acknowledged = host.last_report
@@ -204,7 +204,7 @@ def _ask_agents(held: Iterable[Lease], locked: Mapping[int, Job], now: datetime)
             jobs.ask_if_due(locked[lease.job_id], now=now)
 
 
-def report_refusal(host_id: int, refusal: Refused, *, outbox: Outbox) -> None:
+def report_refusal(host_id: int, refusal: Refused, outbox: Outbox) -> None:
     """Count and tell operators of a message that was refused whole."""
     host = Host.objects.select_for_update(no_key=True).get(pk=host_id)
     host.refusals += 1

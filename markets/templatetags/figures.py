@@ -1,0 +1,98 @@
+"""How figures look on pages: money with its time unit, times with their zone, ages in words; unknown is a dash, not 0."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_HALF_EVEN, Decimal
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from markets.engine.money import MICRO_PER_DOLLAR
+
+register = template.Library()
+
+UNKNOWN = "—"
+MINUS = "\N{MINUS SIGN}"
+SHOWN = Decimal("0.0001")
+
+
+@register.filter
+def dollars(amount: int | None) -> str:
+    """Micro-dollars as dollars with four decimals."""
+    if amount is None:
+        return UNKNOWN
+    value = (Decimal(amount) / MICRO_PER_DOLLAR).quantize(SHOWN, ROUND_HALF_EVEN)
+    return f"{MINUS if value < 0 else ''}${abs(value):,}"
+
+
+@register.filter
+def per_hour(price: int | None) -> str:
+    """Micro-dollars per accelerator-hour as a price: `$0.6870/h`."""
+    return UNKNOWN if price is None else f"{dollars(price)}/h"
+
+
+@register.filter
+def signed_per_hour(price: int | None) -> str:
+    """A difference of prices with its sign."""
+    if price is None:
+        return UNKNOWN
+    return f"+{per_hour(price)}" if price > 0 else per_hour(price)
+
+
+@register.filter
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage with one decimal, none where it is whole."""
+    return UNKNOWN if fraction is None else f"{round(fraction * 100, 1):g} %"
+
+
+@register.filter
+def length(span: timedelta | float | None) -> str:
+    """A span of time, or of seconds, in words short enough for a table."""
+    if span is None:
+        return UNKNOWN
+    seconds = span.total_seconds() if isinstance(span, timedelta) else span
+    if abs(seconds) < 10:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 2 * 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86_400} days"
+
+
+@register.simple_tag
+def utc(moment: datetime | None, now: datetime | None = None) -> SafeString | str:
+    """A moment with its zone: the time alone on the day of `now`, otherwise with the date."""
+    if moment is None:
+        return UNKNOWN
+    there = moment.astimezone(UTC)
+    shape = "%H:%M:%S" if now is not None and now.date() == there.date() else "%d %b %Y %H:%M:%S"
+    return format_html(
+        '<time datetime="{}" title="{}">{} UTC</time>',
+        there.isoformat(),
+        there.strftime("%d %b %Y %H:%M:%S.%f UTC"),
+        there.strftime(shape),
+    )
+
+
+@register.simple_tag
+def since(moment: datetime | None, now: datetime) -> SafeString | str:
+    """How long ago a moment was, with the moment itself on hover."""
+    if moment is None:
+        return UNKNOWN
+    there = moment.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        there.isoformat(),
+        there.strftime("%d %b %Y %H:%M:%S UTC"),
+        length(max(timedelta(0), now - there)),
+    )
+
+
+@register.filter
+def words(name: str | None) -> str:
+    """A name of the program's as words: `host_lost` as `host lost`."""
+    return str(name or "").replace("_", " ")

@@ -1,0 +1,1 @@
+"""Pages of the market and of jobs: `pages` answers requests, `lines` and `timeline` feed its templates."""

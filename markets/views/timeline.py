@@ -1,0 +1,197 @@
+"""A job's life drawn: rows are hardware, bars are leases, ticks are checkpoints, arrows are moves.
+
+Values in, positions in per cent of the width out; the template only places them. Times are real seconds.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+WAITING = "no device"
+MOST_MARKS = 5
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800)
+SHORTEST_WAIT = timedelta(seconds=1)
+LABEL_NEEDS = 14.0
+"""Per cent of the width below which a bar's cost does not fit into it on a small screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """One lease: hardware, occupation (`end` None while it lasts), the first training step, cost in micro-dollars."""
+
+    hardware: str
+    start: datetime
+    end: datetime | None
+    first_step: datetime | None
+    cost: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A checkpoint: on which hardware, when, at which progress."""
+
+    hardware: str
+    at: datetime
+    progress: float
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A migration: between which hardware, when the job went over, and how far it has come."""
+
+    source: str
+    destination: str
+    at: datetime
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A placed lease, or a placed wait for one. `dead`: per cent of the bar before the first training step."""
+
+    left: str
+    width: str
+    dead: str
+    state: str
+    has_room: bool
+    stay: Stay
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A placed checkpoint."""
+
+    left: str
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One kind of hardware with what happened on it."""
+
+    label: str
+    bars: tuple[Bar, ...]
+    ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A placed move: from which row to which, by number from the top."""
+
+    left: str
+    top: int
+    span: int
+    goes_up: bool
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Everything placed. `axis`: position and label of each mark of the time scale."""
+
+    rows: tuple[Row, ...]
+    arrows: tuple[Arrow, ...]
+    axis: tuple[tuple[str, str], ...]
+
+
+def draw(
+    *,
+    start: datetime,
+    end: datetime,
+    hardware: Sequence[str],
+    stays: Sequence[Stay],
+    marks: Sequence[Mark],
+    moves: Sequence[Move],
+) -> Timeline:
+    """Place a job's life.
+
+    Args:
+        start: when it was submitted.
+        end: the present, or when it was over.
+        hardware: the rows' order; what is not named follows.
+    """
+    end = max([end, start + timedelta(seconds=1), *(stay.end for stay in stays if stay.end is not None)])
+    scale = _Scale(start, end)
+    waits = _waits(stays, start, end)
+    used = [stay.hardware for stay in stays]
+    labels = list(dict.fromkeys([*([WAITING] if waits else []), *hardware, *used]))
+    rows = tuple(_row(label, [*waits, *stays], marks, scale) for label in labels)
+    arrows = tuple(_arrow(move, labels, scale) for move in moves)
+    return Timeline(rows=rows, arrows=arrows, axis=_axis(scale))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    start: datetime
+    end: datetime
+
+    def at(self, moment: datetime) -> float:
+        """A moment as per cent of the width, inside it."""
+        share = (moment - self.start) / (self.end - self.start)
+        return 100 * min(1.0, max(0.0, share))
+
+
+def _row(label: str, stays: Sequence[Stay], marks: Iterable[Mark], scale: _Scale) -> Row:
+    return Row(
+        label=label,
+        bars=tuple(_bar(stay, scale) for stay in stays if stay.hardware == label),
+        ticks=tuple(Tick(_shown(scale.at(mark.at)), mark) for mark in marks if mark.hardware == label),
+    )
+
+
+def _bar(stay: Stay, scale: _Scale) -> Bar:
+    left, right = scale.at(stay.start), scale.at(stay.end or scale.end)
+    worked = right if stay.first_step is None else min(right, scale.at(stay.first_step))
+    width = max(right - left, 0.2)
+    return Bar(
+        left=_shown(left),
+        width=_shown(width),
+        dead=_shown(min(100.0, 100 * (worked - left) / width)),
+        state=stay.state,
+        has_room=width >= LABEL_NEEDS,
+        stay=stay,
+    )
+
+
+def _waits(stays: Sequence[Stay], start: datetime, end: datetime) -> list[Stay]:
+    """The stretches without any device that are long enough to see."""
+    waits = []
+    free_since = start
+    for stay in sorted(stays, key=lambda each: each.start):
+        waits.append((free_since, stay.start))
+        free_since = max(free_since, stay.end or end)
+    waits.append((free_since, end))
+    shortest = max(SHORTEST_WAIT, (end - start) / 100)
+    return [Stay(WAITING, since, until, None, 0, "waiting") for since, until in waits if until - since >= shortest]
+
+
+def _arrow(move: Move, labels: Sequence[str], scale: _Scale) -> Arrow:
+    source, destination = labels.index(move.source), labels.index(move.destination)
+    return Arrow(
+        left=_shown(scale.at(move.at)),
+        top=min(source, destination),
+        span=abs(source - destination),
+        goes_up=destination < source,
+        move=move,
+    )
+
+
+def _axis(scale: _Scale) -> tuple[tuple[str, str], ...]:
+    seconds = (scale.end - scale.start).total_seconds()
+    step = next((step for step in STEPS if seconds / step <= MOST_MARKS), STEPS[-1])
+    offsets = range(0, int(seconds) + 1, max(step, int(seconds) // (4 * MOST_MARKS)))
+    return tuple((_shown(100 * offset / seconds), _elapsed(offset, step)) for offset in offsets)
+
+
+def _elapsed(seconds: int, step: int) -> str:
+    if step >= 86_400:
+        return f"{seconds // 86_400} d"
+    if step >= 3600:
+        return f"{seconds // 3600} h"
+    return f"{seconds // 60}:{seconds % 60:02d}"
+
+
+def _shown(share: float) -> str:
+    """A number as CSS takes it, whatever the language of the page."""
+    return f"{share:.3f}"
