@@ -80,13 +80,13 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def page_status(stack: Stack) -> int:
-    """What a browser gets."""
-    with urllib.request.urlopen(stack.content()["url"] + "/", timeout=30) as answer:
+    """What a caller of the web process gets."""
+    with urllib.request.urlopen(stack.content()["url"] + "/healthz", timeout=30) as answer:
         status: int = answer.status
         return status
 
 
-def test_one_command_starts_every_process_and_serves_a_page(up: Stack) -> None:
+def test_one_command_starts_every_process_and_answers(up: Stack) -> None:
     assert set(up.content()["processes"]) == EVERY_PROCESS
     assert page_status(up) == 200
 
