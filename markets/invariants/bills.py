@@ -184,14 +184,14 @@ NOT_ROUNDED_ONCE = Detector(
     sql=_with(
         ROUNDED,
         select="""
-        SELECT lease.public_id AS lease, billed, during, trunc(due) AS due
+        SELECT lease.public_id AS lease, slice.billed, slice.during, trunc(slice.due) AS due
         FROM (
             SELECT id, lease_id, during, amount_microdollars + waived_microdollars AS billed,
                    amount - lag(amount, 1, 0::numeric) OVER (PARTITION BY lease_id ORDER BY lower(during), id) AS due
             FROM markets_billingslice JOIN rounded USING (integral)
         ) AS slice
         JOIN workers_lease AS lease ON lease.id = slice.lease_id
-        WHERE billed <> due
+        WHERE slice.billed <> slice.due
         ORDER BY slice.id
         """,
     ),
