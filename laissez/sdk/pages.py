@@ -58,8 +58,8 @@ LEASE_COLUMNS = [
     terminal.field("accelerator_type", "lease on"),
     terminal.field("state"),
     terminal.field("reason", "ended as"),
-    terminal.field("active_at", "from"),
-    terminal.field("ended_at", "to"),
+    terminal.field("active_at", "from", terminal.instant),
+    terminal.field("ended_at", "to", terminal.instant),
     terminal.field("cost", None, terminal.dollars),
     terminal.field("lease", "id"),
 ]
@@ -76,7 +76,7 @@ CHECKPOINT_COLUMNS = [
     terminal.field("progress", None, terminal.percent),
     terminal.field("step"),
     terminal.field("size_bytes", "bytes"),
-    terminal.field("committed_at", "at"),
+    terminal.field("committed_at", "at", terminal.instant),
 ]
 
 
@@ -114,7 +114,7 @@ def _in_one_line(value: object) -> str:
 
 FACTS: list[tuple[str, str, Callable[[Any], str]]] = [
     ("progress", "progress", terminal.percent),
-    ("loss", "loss", terminal.plain),
+    ("loss", "loss", terminal.short),
     ("cost so far", "cost", terminal.dollars),
     ("price now", "price_per_hour", terminal.price),
     ("award", "award", _in_one_line),

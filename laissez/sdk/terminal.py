@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -98,6 +99,20 @@ def dollars(value: object) -> str:
 def percent(value: object) -> str:
     """0.358 as `35.8 %`."""
     return f"{Decimal(str(value)) * 100:.1f} %" if _is_number(value) else plain(value)
+
+
+def instant(value: object) -> str:
+    """`2026-11-29 17:15:29 UTC` from an RFC 3339 time."""
+    try:
+        moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    except ValueError:
+        return plain(value)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def short(value: object) -> str:
+    """A measured figure such as a loss, to four digits."""
+    return f"{float(str(value)):.4g}" if _is_number(value) else plain(value)
 
 
 def _is_number(value: object) -> bool:
