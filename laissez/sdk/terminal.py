@@ -104,7 +104,7 @@ def percent(value: object) -> str:
 def instant(value: object) -> str:
     """`2026-11-29 17:15:29 UTC` from an RFC 3339 time."""
     try:
-        moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(str(value))
     except ValueError:
         return plain(value)
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
