@@ -10,11 +10,14 @@ step on the destination, so that an aborted migration goes on where it was.
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Q
+
 from laissez.events import Outbox
 from workers.models import Checkpoint, Job, Lease, Migration
 from workers.services import announce, doorbell, jobs, leases
 
 SAVE_GRACE_SECONDS = 20
+STUCK_SECONDS = 120
 OPEN = (
     Migration.State.AWARDED,
     Migration.State.CHECKPOINTING,
@@ -157,13 +160,40 @@ def first_step(job: Job, lease: Lease, *, now: datetime, outbox: Outbox) -> bool
     row = open_of(job)
     if row is None or row.destination_id != lease.pk or row.state not in _MOVING:
         return False
+    return _conclude(job, row, now, outbox, first_step_at=now)
+
+
+def _conclude(job: Job, row: Migration, now: datetime, outbox: Outbox, **stamps: datetime) -> bool:
     leases.make_primary(row.destination, now=now)
     leases.begin_closing(row.source, reason=Lease.Reason.MIGRATED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
-    done = _advance(row, Migration.State.DONE, _MOVING, outbox, first_step_at=now, closed_at=now)
+    done = _advance(row, Migration.State.DONE, _MOVING, outbox, closed_at=now, **stamps)
     if done:
         Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="", moves=job.moves + 1)
         job.refresh_from_db()
     return done
+
+
+def overdue(now: datetime) -> list[int]:
+    """Jobs whose move has been under way for longer than any step of it should take."""
+    since = now - timedelta(seconds=STUCK_SECONDS)
+    saving = Q(state=Migration.State.CHECKPOINTING, checkpointing_at__lt=since)
+    starting = Q(state=Migration.State.RESTORING, restoring_at__lt=since)
+    return list(Migration.objects.filter(saving | starting).order_by("job_id").values_list("job_id", flat=True))
+
+
+def unstick(job: Job, *, now: datetime, outbox: Outbox) -> bool:
+    """End a move that nobody will end: no checkpoint came, or the workload runs but never says that it steps.
+
+    A program that reports no progress has no first step to wait for: once it runs, it has moved.
+    """
+    row = open_of(job)
+    if row is None or job.pk not in overdue(now):
+        return False
+    if row.state == Migration.State.CHECKPOINTING and row.source.state in leases.LIVE_STATES:
+        return abort(job, reason="no_checkpoint", now=now, outbox=outbox)
+    if row.state == Migration.State.RESTORING and row.destination.observed == "running":
+        return _conclude(job, row, now, outbox)
+    return False
 
 
 def abort(job: Job, *, reason: str, now: datetime, outbox: Outbox) -> bool:

@@ -33,6 +33,8 @@ def reconcile() -> None:
         _guarded(partial(_lose, host_id, listening_since))
     for lease_id in _unconfirmed(now):
         _guarded(partial(_give_up, lease_id))
+    for job_id in migrations.overdue(now):
+        _guarded(partial(_unstick, job_id))
 
 
 def _guarded(work: partial[bool]) -> None:
@@ -65,6 +67,11 @@ def _note_hearing(hears: bool, outbox: Outbox) -> datetime | None:
 
 def _lose(host_id: int, listening_since: datetime, outbox: Outbox) -> bool:
     return hosts.lose(host_id, heard_since=listening_since, outbox=outbox)
+
+
+def _unstick(job_id: int, outbox: Outbox) -> bool:
+    job = jobs.lock([job_id])[job_id]
+    return migrations.unstick(job, now=outbox.now(), outbox=outbox)
 
 
 def _unconfirmed(now: datetime) -> list[int]:

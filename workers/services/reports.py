@@ -21,7 +21,8 @@ from workers.services import announce, jobs, leases, migrations
 LOG_BYTES_PER_LEASE = 4 * 1024 * 1024
 LOG_BYTES_PER_CHUNK = 256 * 1024
 _STREAMS = frozenset({"stdout", "stderr", "data_load", "agent", "host"})
-_RETRIED = frozenset({"data_load_failed", "sandbox_failed", "killed", "host_lost"})
+_RETRIED = frozenset({"data_load_failed", "sandbox_failed", "killed"})
+_NOT_ITS_FAULT = frozenset({"host_lost", "stopped"})  # the host went away, or ended it by its own clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,9 @@ def _complete(job: Job, lease: Lease, code: int | None, now: datetime, outbox: O
 def _fail(job: Job, lease: Lease, reason: str, detail: str, code: int | None, now: datetime, outbox: Outbox) -> None:
     """A start that failed or a process that was killed is tried again, at most `max_attempts` times in a row."""
     leases.begin_closing(lease, reason=Lease.Reason.FAILED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
+    if reason in _NOT_ITS_FAULT:
+        _retry(job, lease, reason, detail, outbox)
+        return
     job.attempts += 1
     job.save(update_fields=["attempts"])
     tried = f" (attempt {job.attempts} of {job.max_attempts})" if reason in _RETRIED else ""

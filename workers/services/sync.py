@@ -95,6 +95,7 @@ def sync(host_id: int, message: Message, *, outbox: Outbox) -> Answer:
     host.save(update_fields=["last_sequence", "last_heard_at"])
     hosts.return_from_loss(host, outbox)
     hosts.mark_health(host, dict(message.healthy))
+    _leave_failed_devices(message.healthy, held.values(), now, outbox)
     answer = Answer(host=host)
     _renew(message.observed, held, now)
     _activate(message.observed, held, locked, now, answer, outbox)
@@ -110,7 +111,7 @@ def sync(host_id: int, message: Message, *, outbox: Outbox) -> Answer:
 
 def _open_leases(host: Host) -> list[Lease]:
     rows = Lease.objects.filter(host=host).exclude(state=Lease.State.CLOSED)
-    return list(rows.select_related("job", "type").order_by("id"))
+    return list(rows.select_related("job", "type", "accelerator").order_by("id"))
 
 
 def _matches(seen: Observed, known: Mapping[str, Lease], answer: Answer) -> Lease | None:
@@ -122,6 +123,15 @@ def _matches(seen: Observed, known: Mapping[str, Lease], answer: Answer) -> Leas
         detail = f"Lease {seen.lease} has fence {lease.fence}, not {seen.fence}."
         answer.refused.append({"id": 0, "lease": seen.lease, "code": "stale_fence", "detail": detail})
     return None
+
+
+def _leave_failed_devices(healthy: Mapping[int, bool], held: Iterable[Lease], now: datetime, outbox: Outbox) -> None:
+    """A job on a device that has failed holds it no more: it saves what it can and looks elsewhere."""
+    for lease in held:
+        if healthy.get(lease.accelerator.index) is False:
+            leases.begin_closing(
+                lease, reason=Lease.Reason.DEVICE_FAILED, ending=Lease.Ending.SAVE, now=now, outbox=outbox
+            )
 
 
 def _renew(observed: Sequence[Observed], held: Mapping[str, Lease], now: datetime) -> None:
