@@ -76,11 +76,11 @@ def _become_nobody(program: str, folders: list[Path]) -> None:
     os.setgroups([])
     os.setgid(nobody.pw_gid)
     os.setuid(nobody.pw_uid)
-    for path in [Path(program), *folders]:
-        if not os.access(path, os.X_OK):
+    for needed in [Path(program), *folders]:
+        if not os.access(needed, os.X_OK):
             sys.exit(
                 "PostgreSQL does not run as root, this kernel refuses user namespaces, and the user 'nobody' may not "
-                f"reach {path}. Keep the project and LAISSEZ_STATE_DIR outside private homes, or be an ordinary user."
+                f"reach {needed}. Keep the project and LAISSEZ_STATE_DIR outside private homes, or be an ordinary user."
             )
 
 

@@ -6,6 +6,7 @@ The lock is a kernel file lock: it ends with the last process that holds the fil
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 from laissez.stack.places import StackError, make_private
 
 POLL_SECONDS = 0.1
+LEFTOVER_SECONDS = 30
+"""How long the children of a killed holder may take to end."""
 
 
 class FolderInUse(StackError):
@@ -21,25 +24,28 @@ class FolderInUse(StackError):
 
 
 def acquire(state: Path, *, purpose: str, wait_seconds: float = 0) -> int:
-    """Take the folder's lock and return the open file that holds it; the purpose is shown to whoever comes second."""
+    """Take the folder's lock and return the open file that holds it; the purpose is shown to whoever comes second.
+
+    Leftovers of a holder that was killed keep the lock while they end; they are waited for.
+    """
     make_private(state)
     handle = os.open(state / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline and not _is_winding_up(state):
-                holder = os.pread(handle, 400, 0).decode(errors="replace").strip() or "another process"
-                os.close(handle)
-                raise FolderInUse(
-                    f"{state} is in use by {holder}. Stop that one first, or set LAISSEZ_STATE_DIR."
-                ) from None
+    started = time.monotonic()
+    while not _try_lock(handle):
+        holder = os.pread(handle, 400, 0).decode(errors="replace").strip()
+        patience = wait_seconds if _is_alive(holder) else max(wait_seconds, LEFTOVER_SECONDS)
+        if time.monotonic() - started >= patience:
+            os.close(handle)
+            raise FolderInUse(f"{state} is in use by {holder}. Stop that one first, or set LAISSEZ_STATE_DIR.")
         time.sleep(POLL_SECONDS)
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, f"{purpose} (process {os.getpid()})".encode(), 0)
+    name_holder(handle, purpose=purpose, pid=os.getpid())
     return handle
+
+
+def name_holder(handle: int, *, purpose: str, pid: int) -> None:
+    """Write into the lock who holds it."""
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{purpose} (process {pid})".encode(), 0)
 
 
 def release(handle: int) -> None:
@@ -54,12 +60,9 @@ def is_locked(state: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _try_lock(handle)
     finally:
         os.close(handle)
-    return False
 
 
 def write(state: Path, content: dict[str, Any]) -> None:
@@ -96,19 +99,16 @@ def wait_for(condition: Callable[[], bool], *, seconds: float) -> bool:
     return True
 
 
-def _is_winding_up(state: Path) -> bool:
-    """Whether the recorded supervisor is gone while its guard still ends what it left: a moment's wait is enough."""
+def _try_lock(handle: int) -> bool:
+    """Whether the lock is ours now."""
     try:
-        content = json.loads((state / "up.json").read_text())
-        os.kill(content["guard"], 0)
-        os.kill(content["pid"], 0)
-    except ProcessLookupError:
-        return _alive(content.get("guard"))
-    except (OSError, ValueError, KeyError):
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    return False
+    return True
 
 
-def _alive(pid: Any) -> bool:
-    """Whether a process of this number exists."""
-    return isinstance(pid, int) and Path(f"/proc/{pid}").exists()
+def _is_alive(holder: str) -> bool:
+    """Whether the process that the lock names exists."""
+    named = re.search(r"\(process (\d+)\)$", holder)
+    return named is not None and Path(f"/proc/{named[1]}").exists()

@@ -56,7 +56,7 @@ def running(state: Path, *, purpose: str, durable: bool = True, wait_seconds: fl
     try:
         postgres.initialise(state, durable=durable)
         for spec in (postgres_spec(state, durable=durable), valkey_spec(state)):
-            children.insert(0, (spec, _start(spec, state, tied=True)))
+            children.insert(0, (spec, _start(spec, state, handle, tied=True)))
         yield urls(state)
     finally:
         for spec, child in children:
@@ -69,7 +69,8 @@ def start(state: Path) -> dict[str, str]:
     handle = record.acquire(state, purpose="python -m laissez.stack.servers")
     postgres.initialise(state)
     specs = (postgres_spec(state), valkey_spec(state))
-    children = {spec.name: _start(spec, state, tied=False, inherited=(handle,)) for spec in specs}
+    children = {spec.name: _start(spec, state, handle, tied=False) for spec in specs}
+    record.name_holder(handle, purpose="python -m laissez.stack.servers", pid=children["postgres"].pid)
     record.write(state, {"processes": {name: child.pid for name, child in children.items()}} | _recorded(state))
     return urls(state)
 
@@ -91,11 +92,11 @@ def _recorded(state: Path) -> dict[str, str]:
     return {name.lower(): value for name, value in urls(state).items()}
 
 
-def _start(spec: ProcessSpec, state: Path, *, tied: bool, inherited: tuple[int, ...] = ()) -> "subprocess.Popen[bytes]":
-    """Start one server and wait until it answers; its output goes to a file that an error quotes."""
+def _start(spec: ProcessSpec, state: Path, lock: int, *, tied: bool) -> "subprocess.Popen[bytes]":
+    """Start one server and wait until it answers; its output goes to a file, for an error to quote. It shares the lock."""
     log = make_private(state / "log") / f"{spec.name}.log"
     with log.open("wb") as output:
-        child = spawn(spec, output=output, tied=tied, inherited=inherited)
+        child = spawn(spec, output=output, tied=tied, inherited=(lock,))
     ready = spec.ready
     assert ready is not None, spec.name
     record.wait_for(lambda: child.poll() is not None or ready(child.pid), seconds=START_SECONDS)

@@ -115,6 +115,7 @@ class Supervisor:
         try:
             self._thread.start()
             self._do(self._start_guard)
+            self._do(self._write_record)
             for spec in self._specs:
                 self.add(spec)
         except BaseException:

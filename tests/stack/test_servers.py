@@ -173,3 +173,17 @@ def test_where_namespaces_are_refused_root_runs_postgresql_as_nobody(monkeypatch
             (pid, *_) = (postgres.data_dir(Path(folder) / "state") / "postmaster.pid").read_text().splitlines()
             assert Path(f"/proc/{pid}").stat().st_uid == pwd.getpwnam("nobody").pw_uid
             assert ask(urls, "SELECT 1") == 1
+
+
+def test_a_command_killed_with_its_servers_is_waited_for_not_stumbled_over(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from laissez.stack import servers\n"
+        "with servers.running(Path(sys.argv[1]), purpose='killed', durable=False):\n"
+        "    print('running', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"running\n"
+        holder.kill()
+    with servers.running(tmp_path, purpose="test", durable=False) as urls:
+        assert ask(urls, "SELECT 1") == 1
