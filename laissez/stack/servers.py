@@ -93,7 +93,7 @@ def _recorded(state: Path) -> dict[str, str]:
 
 
 def _start(spec: ProcessSpec, state: Path, lock: int, *, tied: bool) -> "subprocess.Popen[bytes]":
-    """Start one server and wait until it answers; its output goes to a file, for an error to quote. It shares the lock."""
+    """Start one server and wait until it answers; its output is kept for an error to quote. It shares the lock."""
     log = make_private(state / "log") / f"{spec.name}.log"
     with log.open("wb") as output:
         child = spawn(spec, output=output, tied=tied, inherited=(lock,))

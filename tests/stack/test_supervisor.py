@@ -32,7 +32,7 @@ def supervised(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
         assert process.stdout is not None
         try:
             assert any(b"everything runs" in line for line in process.stdout)
-            assert wait_for(lambda: len(family(str(tmp_path))) == WHOLE_FAMILY, seconds=10)
+            assert wait_for(lambda: len(family(str(tmp_path))) == WHOLE_FAMILY, seconds=30)
             yield process
         finally:
             end_family(str(tmp_path))
@@ -68,7 +68,7 @@ def test_a_guard_that_was_killed_is_replaced(tmp_path: Path) -> None:
     with Supervisor([python("sleeper", SLEEPER)], tmp_path, output=io.StringIO()):
         first = read(tmp_path)["guard"]
         os.kill(first, signal.SIGKILL)
-        assert wait_for(lambda: read(tmp_path)["guard"] != first, seconds=10)
+        assert wait_for(lambda: read(tmp_path)["guard"] != first, seconds=30)
 
 
 def test_a_second_stack_in_the_same_folder_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_a_killed_process_is_started_again_and_the_record_follows(tmp_path: Path
 
         os.kill(first, signal.SIGKILL)
 
-        assert wait_for(lambda: supervisor.pid("sleeper") not in {None, first}, seconds=10)
-        assert wait_for(lambda: read(tmp_path)["processes"].get("sleeper") == supervisor.pid("sleeper"), seconds=10)
+        assert wait_for(lambda: supervisor.pid("sleeper") not in {None, first}, seconds=30)
+        assert wait_for(lambda: read(tmp_path)["processes"].get("sleeper") == supervisor.pid("sleeper"), seconds=30)
         assert read(tmp_path)["url"] == "http://x"
 
 
@@ -103,10 +103,10 @@ def test_a_killed_process_takes_its_group_along(tmp_path: Path) -> None:
     child = ["-c", SLEEPER, str(tmp_path)]
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, *{child}]); {SLEEPER}"
     with Supervisor([python("parent", code)], tmp_path, output=io.StringIO()) as supervisor:
-        assert wait_for(lambda: len(running_with(tmp_path)) == 1, seconds=10)
+        assert wait_for(lambda: len(running_with(tmp_path)) == 1, seconds=30)
         (child,) = running_with(tmp_path)
         os.kill(supervisor.pid("parent") or 0, signal.SIGKILL)
-        assert wait_for(lambda: child not in running_with(tmp_path), seconds=10)
+        assert wait_for(lambda: child not in running_with(tmp_path), seconds=30)
 
 
 def test_five_quick_failures_end_everything_and_name_the_culprit(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_next_process_waits_until_the_one_before_is_ready(tmp_path: Path) ->
     ]
     output = io.StringIO()
     with Supervisor(specs, tmp_path, output=output):
-        assert wait_for(lambda: "next         | ready was True" in output.getvalue(), seconds=10)
+        assert wait_for(lambda: "next         | ready was True" in output.getvalue(), seconds=30)
 
 
 def test_a_process_that_never_becomes_ready_fails_the_start(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_processes_stop_rank_by_rank(tmp_path: Path) -> None:
 
     output = io.StringIO()
     with Supervisor([spec("database", 90), spec("beat", 10), spec("web", 30)], tmp_path, output=output):
-        assert wait_for(lambda: output.getvalue().count("ready") == 3, seconds=10)
+        assert wait_for(lambda: output.getvalue().count("ready") == 3, seconds=30)
     assert (tmp_path / "order").read_text() == "beat web database "
 
 
@@ -174,7 +174,7 @@ def test_waiting_ends_when_the_condition_holds(tmp_path: Path) -> None:
 def test_lines_of_a_child_carry_its_name_and_long_ones_are_cut(tmp_path: Path) -> None:
     output = io.StringIO()
     with Supervisor([python("talker", "print('x' * 20000)", once=True)], tmp_path, output=output):
-        assert wait_for(lambda: output.getvalue().count("\n") == 2, seconds=10)
+        assert wait_for(lambda: output.getvalue().count("\n") == 2, seconds=30)
     lines = output.getvalue().splitlines()
     assert all(line.startswith("talker       | xxx") for line in lines)
     assert sum(line.count("x") for line in lines) == 20_000
