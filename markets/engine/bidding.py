@@ -58,9 +58,13 @@ def _row(row: TableRow, offer: TypeOffer, *, keep: bool) -> Row:
 
 
 def _stated(row: TableRow, offer: TypeOffer, *, keep: bool) -> int:
-    """Return the bid of a row, at its keep price or its max price."""
-    price = row.keep_price if keep and row.keep_price is not None else row.max_price
-    return offer.cap if price is None else price
+    """Return the bid of a row, at its max price or its keep price, which counts as at least its max price.
+
+    An agent may raise a max price above the keep price; a job that bid less to stay than to come would never rest.
+    """
+    if row.max_price is None:
+        return offer.cap
+    return max(row.max_price, row.keep_price) if keep and row.keep_price is not None else row.max_price
 
 
 def own_bid(job: FloorJob, offer: TypeOffer) -> int:

@@ -1,7 +1,7 @@
 """The applier of a simulation: carries out on the world what the engine's plan asks for."""
 
 from dataclasses import replace
-from functools import singledispatchmethod
+from typing import assert_never
 
 from markets.engine.actions import (
     Action,
@@ -31,38 +31,46 @@ class Market:
         self.clearing: Clearing | None = None
 
     def step(self) -> bool:
-        """Clear, apply the plan and put the prices in force; return whether anything had to be done."""
+        """Clear, put the prices in force and apply the plan; return whether anything had to be done."""
         floor = self.world.floor()
         planned = plan(floor, self.world.scenario.rule)
         self.clearing = planned.clearing
         for lease_id, price in prices_paid(replace(floor, jobs=self.world.payers()), planned.clearing).items():
             self.world.leases[lease_id].price = price
         for action in planned.actions:
-            self._apply(action)
+            self._apply(action, self.world.jobs[action.job])
         return bool(planned.actions)
 
-    def _job(self, job_id: int) -> SimJob:
-        return self.world.jobs[job_id]
+    def _apply(self, action: Action, job: SimJob) -> None:
+        match action:
+            case OpenAward():
+                self._open_award(job, action.type)
+            case CloseAward():
+                job.award = None
+            case HandOver():
+                self._hand_over(job, action.unit)
+            case GiveNotice():
+                self._give_notice(job, action)
+            case WithdrawNotice():
+                self._withdraw_notice(job)
+            case ExecuteNotice():
+                moves.leave_source(self.world, job)
+            case ReturnDestination():
+                moves.return_destination(self.world, job)
+            case CoolDown():
+                self._cool_down(job, action.type)
+            case LapseMove():
+                job.decided = None
+            case _:
+                assert_never(action)
 
-    @singledispatchmethod
-    def _apply(self, action: Action) -> None:
-        raise TypeError(f"no way to apply {action!r}")
-
-    @_apply.register
-    def _(self, action: OpenAward) -> None:
-        job = self._job(action.job)
-        job.award = WaitingAward(self.world.awards, action.type, self.world.now)
+    def _open_award(self, job: SimJob, type_id: int) -> None:
+        job.award = WaitingAward(self.world.awards, type_id, self.world.now)
         job.causes.add("award")
         self.world.awards += 1
 
-    @_apply.register
-    def _(self, action: CloseAward) -> None:
-        self._job(action.job).award = None
-
-    @_apply.register
-    def _(self, action: HandOver) -> None:
-        job = self._job(action.job)
-        lease = self.world.open_lease(job, self.world.units[action.unit])
+    def _hand_over(self, job: SimJob, unit_id: int) -> None:
+        lease = self.world.open_lease(job, self.world.units[unit_id])
         job.award = None
         job.causes.add("hand_over")
         if job.source is None:
@@ -72,34 +80,17 @@ class Market:
         if job.spec.seek_us is not None:
             job.seek_deadline = self.world.now + job.spec.seek_us
 
-    @_apply.register
-    def _(self, action: GiveNotice) -> None:
-        job = self._job(action.job)
-        if job.source is not None:
-            job.source.notice = OpenNotice(self.world.notices, action.reason, action.deadline)
-            job.causes.add("notice")
-            self.world.notices += 1
+    def _give_notice(self, job: SimJob, action: GiveNotice) -> None:
+        assert job.source is not None
+        job.source.notice = OpenNotice(self.world.notices, action.reason, action.deadline)
+        job.causes.add("notice")
+        self.world.notices += 1
 
-    @_apply.register
-    def _(self, action: WithdrawNotice) -> None:
-        job = self._job(action.job)
-        if job.source is not None:
-            job.source.notice = None
+    def _withdraw_notice(self, job: SimJob) -> None:
+        assert job.source is not None
+        job.source.notice = None
 
-    @_apply.register
-    def _(self, action: ExecuteNotice) -> None:
-        moves.leave_source(self.world, self._job(action.job))
-
-    @_apply.register
-    def _(self, action: ReturnDestination) -> None:
-        moves.return_destination(self.world, self._job(action.job))
-
-    @_apply.register
-    def _(self, action: CoolDown) -> None:
-        row = self._job(action.job).row(action.type)
+    def _cool_down(self, job: SimJob, type_id: int) -> None:
+        row = job.row(type_id)
         row.cool_down = cool_down(row.cool_down, first_us=self.world.scenario.timing.cool_down_us)
         row.closed_until = self.world.now + row.cool_down
-
-    @_apply.register
-    def _(self, action: LapseMove) -> None:
-        self._job(action.job).decided = None

@@ -41,8 +41,8 @@ class JobSpec:
     """A job and the policy that decides for it.
 
     checkpoint_every: the share of the job after which it saves, None for never. saves_any_time: it also saves
-    whenever it is told to leave; otherwise it falls back to its last checkpoint. seek_us: how long it keeps an unused
-    destination, None for ever.
+    whenever it is told to leave; otherwise it falls back to its last checkpoint. upgrade: at_checkpoint is never for a
+    job that saves nothing. seek_us: how long it keeps an unused destination, None for ever.
     """
 
     name: str
@@ -56,6 +56,12 @@ class JobSpec:
     mode: Mode = "stop_and_copy"
     saves_any_time: bool = False
     seek_us: int | None = None
+
+    @property
+    def seeks(self) -> bool:
+        """Whether the job wants rows above the one it runs on."""
+        saves = self.saves_any_time or self.checkpoint_every is not None
+        return self.upgrade == "now" or (self.upgrade == "at_checkpoint" and saves)
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class SimJob:
             source=self.source.tenure() if self.source is not None else None,
             destination=self.destination.tenure() if self.destination is not None else None,
             award=self.award,
-            seeking=self.spec.upgrade != "never",
+            seeking=self.spec.seeks,
             leaving=self.decided is not None,
             seek_deadline=self.seek_deadline,
             closing=tuple(lease.tenure() for lease in self.closing),

@@ -46,6 +46,11 @@ def test_a_running_job_bids_keep_where_it_runs_and_max_below_and_nothing_above()
     assert rows_in_book(a_floor, 1) == [(1, 60), (2, 30)]
 
 
+def test_a_keep_price_counts_as_at_least_the_max_price():
+    assert rows_in_book(floor([1], job(1, row(1, 60, 40), on=(0, 1))), 1) == [(1, 60)]
+    assert rows_in_book(floor([1], job(1, row(1, None, 40), on=(0, 1))), 1) == [(1, 100)]
+
+
 def test_a_seeking_job_also_bids_the_rows_above_unless_they_cool_down():
     seeker = job(1, row(0, 50), row(1, 40, closed_until=9), row(2, 30), on=(0, 2), seeking=True)
     assert rows_in_book(floor([2], seeker, now=5), 1) == [(0, 50), (2, 30)]
@@ -114,7 +119,7 @@ def test_an_outbid_holder_gets_a_notice_and_its_fall_back():
 
 
 def test_a_base_price_above_the_keep_price_is_told_as_such():
-    assert actions(floor([0], job(1, row(0, 40, 9), on=(0, 0)))) == [GiveNotice(10, 1, "below_base", NOTICE)]
+    assert actions(floor([0], job(1, row(0, 9), on=(0, 0)))) == [GiveNotice(10, 1, "below_base", NOTICE)]
 
 
 def test_a_job_on_a_draining_unit_is_told_and_given_another_one():
