@@ -6,6 +6,8 @@ from typing import TypeVar
 
 Value = TypeVar("Value")
 _REQUIRED = object()
+MAX_PRICE_PER_HOUR = 1_000_000
+PRICE_DECIMALS = 6
 
 
 class Members:
@@ -118,8 +120,10 @@ def read_price(value: object) -> Decimal:
     if not isinstance(value, (str, Decimal)):
         raise ValueError(f"expected a price as decimal text, got {_short(value)}")
     price = read_number(value)
-    if price <= 0 or int(price.as_tuple().exponent) < -6:
-        raise ValueError(f"expected a price above 0 with at most 6 decimals, got {_short(value)}")
+    if not 0 < price <= MAX_PRICE_PER_HOUR or int(price.as_tuple().exponent) < -PRICE_DECIMALS:
+        raise ValueError(
+            f"expected a price above 0, up to {MAX_PRICE_PER_HOUR}, with at most {PRICE_DECIMALS} decimals"
+        )
     return price
 
 
