@@ -160,5 +160,7 @@ def plain_answers(request: pytest.FixtureRequest) -> None:
     """Every test starts with a control plane that accepts checkpoints and lets jobs continue."""
     if "host" in request.fixturenames:
         plane = request.getfixturevalue("host").plane
+        for lease in list(plane.desired):
+            plane.drop(lease)
         plane.answer_checkpoint = lambda report: {"accepted": True, "then": "continue"}
         plane.on_report = lambda report: None

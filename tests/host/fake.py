@@ -101,7 +101,8 @@ class FakeControlPlane:
         """Wait until the condition holds and return its value; fail with everything that was heard."""
         with self.changed:
             found = self.changed.wait_for(condition, seconds)
-        assert found, f"waited {seconds} s for {what}; states {self.states}; reports {self.reports[-12:]}"
+        last = {lease: states[-1] for lease, states in list(self.states.items())[-3:]}
+        assert found, f"waited {seconds} s for {what}; states {last}; reports {self.reports[-3:]}"
         return found
 
     def said(self, lease: str, kind: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,11 @@ def test_a_lease_that_stops_and_resumes_elsewhere_ends_with_the_same_bits(host: 
     assert (report["reason"], report["exit_code"]) == ("stopped", 75)
     saved = plane.said(source, "checkpoint")[-1]
     assert saved["step"] == 10
-    ready = {"state": "ready", "checkpoint": "ckp_1", **{name: saved[name] for name in ("uri", "sha256", "progress", "step")}}
+    ready = {
+        "state": "ready",
+        "checkpoint": "ckp_1",
+        **{name: saved[name] for name in ("uri", "sha256", "progress", "step")},
+    }
     destination = host.run(TWENTY_LINES, index=1, resume=ready)
     assert host.end(destination)["reason"] == "completed"
     assert [r["step"] for r in plane.said(destination, "checkpoint")] == [15, 20]
@@ -161,6 +166,24 @@ def test_a_checkpoint_is_made_when_the_host_asks_for_it(host: Host) -> None:
     plane.want(lease, desired="save", grace_seconds=20)
     assert host.end(lease)["reason"] == "stopped"
     assert len(plane.said(lease, "checkpoint")) == 1
+
+
+def test_a_checkpoint_can_be_asked_for_without_leaving(host: Host) -> None:
+    plane = host.plane
+
+    def answer(report: dict[str, Any]) -> dict[str, Any]:
+        plane.desired[lease]["checkpoint"] = False
+        return {"accepted": True, "then": "continue"}
+
+    plane.answer_checkpoint = answer
+    lease = host.run(SAVES_WHEN_ASKED)
+    plane.wait_report(lease, "first_step")
+    for number in (1, 2):
+        plane.want(lease, checkpoint=True)
+        plane.wait(lambda: len(plane.said(lease, "checkpoint")) >= number, "a checkpoint")  # noqa: B023
+        reached = plane.said(lease, "checkpoint")[-1]["step"]
+        plane.wait(lambda: plane.said(lease, "progress")[-1]["step"] > reached, "the job to go on")  # noqa: B023
+    assert [report["requested"] for report in plane.said(lease, "checkpoint")] == [True, True]
 
 
 def test_a_wish_to_save_that_is_taken_back_lets_the_job_run_on(host: Host) -> None:

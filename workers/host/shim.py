@@ -262,7 +262,7 @@ class Shim:
                 self._checkpoint(wanted=bool(message["wanted"]))
             case "continue":
                 tenure.deadlines = tenure.deadlines.staying()
-                self.socket.say_save(wanted=False)
+                self.socket.say_save()
                 tenure.enter("running" if tenure.phase == "saving" else tenure.phase)
             case "stop":
                 tenure.deadlines = tenure.deadlines.stopping(now, float(message["until"]))
@@ -278,12 +278,12 @@ class Shim:
         """Ask the workload for a checkpoint after which it goes on, or take that back."""
         begins = wanted and not self.tenure.checkpointing
         self.tenure.checkpointing = wanted
-        self.socket.say_save(wanted=wanted)
+        self.socket.say_save()
         if begins and self.spec.save is not None and self.tenure.phase == "running":
             self._beside_work(self._save_by_callback(self.spec.save))
 
     def _save(self) -> None:
-        self.socket.say_save(wanted=True)
+        self.socket.say_save()
         if self.tenure.phase == "running":
             self.tenure.enter("saving")
             if self.spec.save is not None:

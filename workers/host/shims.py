@@ -33,7 +33,6 @@ def start(directory: Path, order: Order) -> subprocess.Popen[bytes]:
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "PYTHONPATH": str(Path(workers.__path__[0]).parent),
-            "PYTHONDONTWRITEBYTECODE": "1",
             name: value,
         }
         with (directory / LOG).open("ab") as log:

@@ -82,6 +82,11 @@ class Tenure:
             self._pacer.begin(at=processes.now(), progress=self._from_progress)
 
     @property
+    def wants_checkpoint(self) -> bool:
+        """Whether the host has asked for a checkpoint, to leave after it or to go on."""
+        return self.deadlines.told != "run" or self.checkpointing
+
+    @property
     def committing(self) -> bool:
         """Whether a checkpoint is on its way to the control plane."""
         return self._pending is not None
@@ -109,7 +114,7 @@ class Tenure:
             self._notify(urgent=False)
         if self._pacer is not None:
             await asyncio.sleep(self._pacer.delay(at=at, progress=fraction))
-        return self.deadlines.told != "run"
+        return self.wants_checkpoint
 
     async def checkpoint(self, name: str, fraction: float, step: int | None, seconds: float) -> dict[str, Any]:
         """Have the daemon upload a finished directory and wait for the control plane's answer."""
@@ -132,7 +137,7 @@ class Tenure:
             "progress": fraction,
             "step": step,
             "seconds": round(seconds, 6),
-            "requested": self.deadlines.told != "run",
+            "requested": self.wants_checkpoint,
         }
         self._notify(urgent=True)
         try:
@@ -145,8 +150,10 @@ class Tenure:
         if answer["then"] == "stop":
             self.saved = True
             self.deadlines = self.deadlines.leaving(processes.now())
+        elif answer["accepted"]:
+            self.checkpointing = False
         self._notify(urgent=True)
-        return answer
+        return {**answer, "save": self.wants_checkpoint}
 
     def committed(self, sequence: int, answer: dict[str, Any]) -> None:
         """The control plane's answer to a checkpoint has come; an old or repeated one changes nothing."""

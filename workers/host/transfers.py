@@ -67,7 +67,9 @@ def fetch(uri: str, sha256: str, target: Path) -> None:
     """Bring a checkpoint from the store to `target` and check its hash."""
     digest = hashlib.sha256()
     try:
-        with fsspec.open(uri, "rb") as source, target.open("wb") as sink:
+        local = local_path(uri)
+        opened = local.open("rb") if local is not None else fsspec.open(uri, "rb")
+        with opened as source, target.open("wb") as sink:
             while chunk := source.read(CHUNK):
                 digest.update(chunk)
                 sink.write(chunk)

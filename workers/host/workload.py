@@ -16,6 +16,10 @@ CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 class Keeper(Protocol):
     """What the socket needs of the shim."""
 
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether the host has asked for a checkpoint that has not come yet."""
+
     async def resume(self) -> str | None:
         """Wait until it is known where the job goes on; the directory's path for the workload, None from the start."""
 
@@ -32,7 +36,6 @@ class WorkloadSocket:
     def __init__(self, path: Path, keeper: Keeper) -> None:
         self._path, self._keeper = path, keeper
         self._lines: set[Line] = set()
-        self._saving = False
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
@@ -40,15 +43,14 @@ class WorkloadSocket:
         self._server = await serve(self._path, self._serve)
         self._path.chmod(0o666)
 
-    def say_save(self, *, wanted: bool) -> None:
-        """Tell every process that the host wants a checkpoint, or no longer does."""
-        self._saving = wanted
+    def say_save(self) -> None:
+        """Tell every process whether the host wants a checkpoint."""
         for line in self._lines:
-            line.send({"push": "save", "save": wanted})
+            line.send({"push": "save", "save": self._keeper.wants_checkpoint})
 
     async def _serve(self, line: Line) -> None:
         self._lines.add(line)
-        if self._saving:
+        if self._keeper.wants_checkpoint:
             line.send({"push": "save", "save": True})
         try:
             async for message in line.messages():
