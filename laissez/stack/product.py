@@ -17,8 +17,8 @@ from laissez.stack import servers
 from laissez.stack.places import PROJECT, StackError
 from laissez.stack.process import ProcessSpec
 
-BEAT, CELERY, WEB, HOSTS = 10, 20, 30, 40
-"""Stop ranks; the embedded servers stop after all of these."""
+BEAT, CELERY, HOSTS, WEB = 10, 20, 30, 40
+"""Stop ranks; the embedded servers stop after all of these. Hosts tell the web process how their leases end."""
 CELERY_APP = (sys.executable, "-m", "celery", "--quiet", "--app", "laissez.celery")
 QUEUES = {"celery-ticks": "ticks", "celery": "celery"}
 """Celery's processes and the queue that each serves: a busy queue never delays a tick."""
