@@ -33,9 +33,12 @@ def _participants(job: FloorJob, now: int, offers: dict[int, TypeOffer], usable:
         yield _holder(job, participant_of(job.id), job.destination.type, offers)
         return
     rows = _awake_rows(job, source, now)
-    holds = source.type if source is not None else job.award.type if job.award is not None else None
     table = tuple(_row(row, offers[row.type], keep=keep) for row, keep in rows if row.type in offers)
-    yield Participant(participant_of(job.id), job.id, job.tenant, table, holds)
+    if source is not None or job.award is None:
+        holds = source.type if source is not None else None
+        yield Participant(participant_of(job.id), job.id, job.tenant, table, holds)
+    else:
+        yield Participant(participant_of(job.id), job.id, job.tenant, table, job.award.type, waits=True)
 
 
 def _holder(job: FloorJob, participant: int, type_id: int, offers: dict[int, TypeOffer]) -> Participant:

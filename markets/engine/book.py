@@ -36,7 +36,7 @@ class Row:
 class Participant:
     """One claimant of at most one unit, with its rows in its own order of preference, one per type at most.
 
-    holds is the type of which it has a unit (or, for a queued job, an award); holders win ties at that type.
+    holds is the type of which it has a unit or, where waits is true, an award; holders win ties at that type.
     A job on two units appears twice, once for each (see `participant_of` and `source_participant_of`).
     """
 
@@ -45,6 +45,7 @@ class Participant:
     tenant: int
     rows: tuple[Row, ...]
     holds: int | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def clear_first_come(book: Book) -> Clearing:
     offers = {offer.type: offer for offer in book.offers}
     free = {offer.type: offer.supply for offer in book.offers}
     queue = sorted(book.participants, key=_arrival)
-    seated = {participant.id: _seat(participant, free) for participant in queue}
+    seated = {one.id: _seat(one, free) for one in sorted(queue, key=lambda one: one.waits)}
     assignment: dict[int, int | None] = {}
     for participant in queue:
         assignment[participant.id] = _first_free(participant, offers, free, seated[participant.id])
@@ -165,7 +165,7 @@ def _arrival(participant: Participant) -> tuple[int, int, int]:
 
 
 def _seat(participant: Participant, free: dict[int, int]) -> bool:
-    """Reserve the unit that the participant holds; False if it holds none or (a unit failed) none is left."""
+    """Reserve what the participant holds; False if it holds nothing or (a unit failed) none is left for its award."""
     if participant.holds is None or free.get(participant.holds, 0) == 0:
         return False
     free[participant.holds] -= 1

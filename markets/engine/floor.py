@@ -35,7 +35,7 @@ class TableRow:
     """One row of a launch table as it stands.
 
     max_price None bids the cap; keep_price None means the same as max_price, and it counts as at least max_price.
-    closed_until: a running job does not seek this row before that instant, because an upgrade to it failed (its cool-down).
+    closed_until: a running job does not seek this row before that instant, its cool-down after a failed upgrade.
     """
 
     type: int

@@ -22,6 +22,15 @@ def test_random_worlds_keep_every_rule_and_settle_without_envy_once_held_still(f
             raise AssertionError(f"world {seed}: {error}") from error
 
 
+def test_worlds_of_first_come_settle_and_never_outbid_anybody():
+    told = set()
+    for seed in range(WORLDS // 10):
+        world = live(seed, rule="first_come")
+        world.settle()
+        told |= world.told
+    assert told <= {"drained", "claimed"}
+
+
 @pytest.mark.parametrize("length", [2, 3, 4, 7])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cycle_of_jobs_that_want_each_others_units_dissolves(length, seed):
