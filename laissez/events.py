@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -129,7 +128,7 @@ def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
         following[draft.stream] += 1
     Event.objects.bulk_create(events)
     hints = [{"stream": name, "seq": last_seq} for name, (_, last_seq) in streams.items()]
-    transaction.on_commit(partial(_announce, hints), robust=True)
+    transaction.on_commit(lambda: _announce(hints), robust=True)  # a partial has no name for Django to log
     return events
 
 

@@ -1,7 +1,5 @@
 """Ringing hosts: "sync now", after commit. A ring that gets lost costs one heartbeat, nothing else."""
 
-from functools import partial
-
 from django.db import transaction
 
 from laissez.events import nudge
@@ -15,7 +13,11 @@ def group_of(host_id: int) -> str:
 
 def ring(host_id: int) -> None:
     """Ring one host once the present transaction has committed."""
-    transaction.on_commit(partial(nudge, [(group_of(host_id), {"type": "host.ring"})]), robust=True)
+
+    def ring_now() -> None:
+        nudge([(group_of(host_id), {"type": "host.ring"})])
+
+    transaction.on_commit(ring_now, robust=True)
 
 
 def ring_for(job: Job) -> None:
