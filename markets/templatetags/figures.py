@@ -1,4 +1,4 @@
-"""How figures look on pages: money with its time unit, times with their zone, ages in words; unknown is a dash, not 0."""
+"""How figures look on pages: money with its time unit, times with their zone, ages in words. Unknown is a dash."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -46,7 +46,7 @@ def percent(fraction: float | None) -> str:
 
 
 @register.filter
-def length(span: timedelta | float | None) -> str:
+def duration(span: timedelta | float | None) -> str:
     """A span of time, or of seconds, in words short enough for a table."""
     if span is None:
         return UNKNOWN
@@ -88,7 +88,7 @@ def since(moment: datetime | None, now: datetime) -> SafeString | str:
         '<time datetime="{}" title="{}">{}</time>',
         there.isoformat(),
         there.strftime("%d %b %Y %H:%M:%S UTC"),
-        length(max(timedelta(0), now - there)),
+        duration(max(timedelta(0), now - there)),
     )
 
 

@@ -136,7 +136,7 @@ class TableLine:
 
 def costs_of(seen: Sequence[JobView], now: datetime) -> Mapping[int, int]:
     """What each lease of these jobs has cost by now, by its primary key."""
-    return {lease.pk: metering.running_cost(lease, now) for view in seen for lease in view.leases}
+    return metering.running_costs([lease for view in seen for lease in view.leases], now)
 
 
 def job_line(seen: JobView, costs: Mapping[int, int]) -> JobLine:
@@ -156,10 +156,11 @@ def move_lines(seen: JobView) -> list[MoveLine]:
 
 
 def _phases(move: Migration) -> tuple[Phase, ...]:
-    dated = sorted((at, name) for name, field in PHASES if (at := getattr(move, field)) is not None)
-    before = [dated[0][0], *(at for at, _ in dated)]
+    dated = [(name, at) for name, field in PHASES if (at := getattr(move, field)) is not None]
+    dated.sort(key=lambda each: each[1])  # phases of one instant keep their order
+    before = [move.opened_at, *(at for _, at in dated)]
     return tuple(
-        Phase(name, at, (at - former).total_seconds()) for (at, name), former in zip(dated, before, strict=False)
+        Phase(name, at, (at - former).total_seconds()) for (name, at), former in zip(dated, before, strict=False)
     )
 
 

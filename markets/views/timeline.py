@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 
 WAITING = "no device"
 MOST_MARKS = 5
+LAST_MARK = 0.93
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800)
 SHORTEST_WAIT = timedelta(seconds=1)
-LABEL_NEEDS = 14.0
+LABEL_NEEDS = 20.0
 """Per cent of the width below which a bar's cost does not fit into it on a small screen."""
 
 
@@ -181,7 +182,8 @@ def _axis(scale: _Scale) -> tuple[tuple[str, str], ...]:
     seconds = (scale.end - scale.start).total_seconds()
     step = next((step for step in STEPS if seconds / step <= MOST_MARKS), STEPS[-1])
     offsets = range(0, int(seconds) + 1, max(step, int(seconds) // (4 * MOST_MARKS)))
-    return tuple((_shown(100 * offset / seconds), _elapsed(offset, step)) for offset in offsets)
+    shown = [offset for offset in offsets if offset <= LAST_MARK * seconds]  # one at the very end has no room
+    return tuple((_shown(100 * offset / seconds), _elapsed(offset, step)) for offset in shown)
 
 
 def _elapsed(seconds: int, step: int) -> str:

@@ -1,0 +1,86 @@
+"""The drawing of a job's life, without a database."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from markets.views.timeline import WAITING, Mark, Move, Stay, Timeline, draw
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def stay(hardware: str, start: float, end: float | None, first_step: float | None = None) -> Stay:
+    step = None if first_step is None else at(first_step)
+    return Stay(hardware, at(start), None if end is None else at(end), step, 1000, "closed" if end else "active")
+
+
+def life(*stays: Stay, end: float = 100, moves: tuple[Move, ...] = (), marks: tuple[Mark, ...] = ()) -> Timeline:
+    return draw(start=START, end=at(end), hardware=["a10", "l4"], stays=stays, marks=marks, moves=moves)
+
+
+def test_bars_lie_where_their_leases_lay() -> None:
+    drawn = life(stay("a10", 0, 25, 5), stay("l4", 25, None, 35))
+    assert [row.label for row in drawn.rows] == ["a10", "l4"]
+    (first,), (second,) = (row.bars for row in drawn.rows)
+    assert (first.left, first.width, first.dead) == ("0.000", "25.000", "20.000")
+    assert (second.left, second.width, second.dead) == ("25.000", "75.000", "13.333")
+
+
+def test_a_lease_that_never_trained_is_dead_time_altogether() -> None:
+    (bar,) = life(stay("a10", 0, 50)).rows[1].bars
+    assert bar.dead == "100.000"
+
+
+def test_waiting_without_a_device_has_a_row_of_its_own() -> None:
+    drawn = life(stay("a10", 10, 40), stay("l4", 60, None))
+    assert drawn.rows[0].label == WAITING
+    assert [(bar.left, bar.width) for bar in drawn.rows[0].bars] == [("0.000", "10.000"), ("40.000", "20.000")]
+
+
+def test_leases_that_overlap_leave_no_wait() -> None:
+    assert life(stay("a10", 0, 60), stay("l4", 40, None)).rows[0].label == "a10"
+
+
+def test_an_arrow_joins_the_rows_of_a_move_and_points_the_way() -> None:
+    moves = (Move("a10", "l4", at(25), "done"), Move("l4", "a10", at(50), "aborted"))
+    down, up = life(stay("a10", 0, 30), stay("l4", 25, None), moves=moves).arrows
+    assert (down.top, down.span, down.goes_up, down.left) == (0, 1, False, "25.000")
+    assert (up.top, up.span, up.goes_up) == (0, 1, True)
+
+
+def test_checkpoints_are_ticks_on_the_row_they_were_taken_on() -> None:
+    drawn = life(stay("a10", 0, None), marks=(Mark("a10", at(50), 0.5),))
+    assert [tick.left for tick in drawn.rows[0].ticks] == ["50.000"]
+    assert drawn.rows[1].ticks == ()
+
+
+def test_hardware_outside_the_launch_table_gets_a_row_too() -> None:
+    assert life(stay("h100", 0, None)).rows[-1].label == "h100"
+
+
+def test_a_job_of_this_instant_can_be_drawn() -> None:
+    drawn = draw(start=START, end=START, hardware=["a10"], stays=[], marks=[], moves=[])
+    assert [row.label for row in drawn.rows] == [WAITING, "a10"]
+
+
+@pytest.mark.parametrize("seconds", [1, 7, 90, 3000, 90_000, 30 * 86_400, 400 * 86_400])
+def test_the_axis_has_a_handful_of_marks(seconds: int) -> None:
+    axis = life(end=seconds).axis
+    assert 1 <= len(axis) <= 24
+    assert axis[0][0] == "0.000"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0.001, 1e5)), max_size=6), st.floats(1, 1e6))
+def test_nothing_is_drawn_outside_the_frame(spans: list[tuple[float, float]], end: float) -> None:
+    drawn = life(*(stay("a10", start, start + length) for start, length in spans), end=end)
+    for row in drawn.rows:
+        for bar in row.bars:
+            assert 0 <= float(bar.left) <= 100
+            assert float(bar.left) + float(bar.width) <= 100.21
+            assert 0 <= float(bar.dead) <= 100
