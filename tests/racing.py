@@ -1,8 +1,9 @@
 """Races with real connections: one thread and one database connection per racer, all let go at the same moment."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Barrier
+from time import monotonic
 from typing import TypeVar
 
 from django.db import connection
@@ -28,3 +29,28 @@ def race(racers: int, act: Callable[[int], T]) -> list[T | Exception]:
 
     with ThreadPoolExecutor(racers) as pool:
         return [future.result(timeout=DEADLINE_SECONDS) for future in [pool.submit(run, n) for n in range(racers)]]
+
+
+def start_and_wait_until_blocked(act: Callable[[], T]) -> Future[T]:
+    """Run `act` on a connection of its own, and return once it waits for a lock that the caller's transaction holds."""
+
+    def run() -> T:
+        try:
+            return act()
+        finally:
+            connection.close()
+
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(run)
+    pool.shutdown(wait=False)
+    deadline = monotonic() + DEADLINE_SECONDS
+    while not _somebody_waits_for_me():
+        assert not future.done(), f"it never waited: {future.result()}"
+        assert monotonic() < deadline
+    return future
+
+
+def _somebody_waits_for_me() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))")
+        return cursor.rowcount > 0

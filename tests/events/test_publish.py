@@ -14,7 +14,7 @@ from laissez import events
 from laissez.events import Draft, Outbox, publish, rehearse, transact
 from laissez.models import Event, Stream
 from tests.events.layers import RefusingLayer, RememberingLayer, SilentLayer
-from tests.racing import race
+from tests.racing import race, start_and_wait_until_blocked
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -129,6 +129,18 @@ def test_many_writers_may_create_the_same_streams_at_once() -> None:
     orders = [STREAMS, STREAMS[::-1]]
     assert race(10, lambda number: transact(tell(*orders[number % 2]))) == [None] * 10
     assert all(sorted(numbers(stream)) == list(range(1, 11)) for stream in STREAMS)
+
+
+def test_streams_are_locked_in_the_order_of_their_ids_not_of_their_names() -> None:
+    transact(tell("z"))
+    transact(tell("b"))
+    transact(tell("a"))
+    with transaction.atomic():
+        Stream.objects.select_for_update().get(name="z")
+        publishing = start_and_wait_until_blocked(lambda: transact(tell("a", "b", "z")))
+        assert len(Stream.objects.select_for_update(nowait=True).filter(name__in=["a", "b"])) == 2
+    publishing.result(timeout=30)
+    assert [numbers(name) for name in "abz"] == [[1, 2]] * 3
 
 
 def test_hints_name_the_newest_number_and_go_out_after_the_commit(use_layer: Callable[..., None]) -> None:

@@ -1,16 +1,17 @@
 """Many connections, one account: money is spent once."""
 
 import pytest
+from django.db import transaction
 
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox, transact
 from laissez.invariants import violations
 from tenants import selectors
 from tenants.invariants import detectors
-from tenants.models import Hold, Transfer
+from tenants.models import Account, Hold, Transfer
 from tenants.services import ledger
 from tests.ledger.acts import charge, place_hold, refund, release_hold, top_up
-from tests.racing import race
+from tests.racing import race, start_and_wait_until_blocked
 from tests.tenancy import a_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -99,6 +100,20 @@ def test_tenants_charged_together_in_any_order_do_not_deadlock() -> None:
     assert race(16, act) == [None] * 16
     assert len(attempts) == 16
     assert [selectors.balance(tenant) for tenant in tenants] == [10_000 - 160] * 3
+
+
+def test_accounts_are_locked_in_the_order_of_their_ids_whatever_order_is_asked_for() -> None:
+    first, second, third = (a_tenant(name) for name in ("Gamma", "Beta", "Alpha"))
+
+    def lock_all() -> list[int]:
+        return transact(lambda _outbox: list(ledger.lock_accounts([third, first, second])))
+
+    with transaction.atomic():
+        ledger.lock_accounts([first])
+        locking = start_and_wait_until_blocked(lock_all)
+        later = Account.objects.select_for_update(nowait=True).filter(tenant__in=[second, third])
+        assert len(later) == 2
+    assert locking.result(timeout=30) == [first.pk, second.pk, third.pk]
 
 
 def test_top_ups_of_different_tenants_share_no_lock() -> None:
