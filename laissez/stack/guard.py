@@ -13,11 +13,21 @@ import signal
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 10
 """How long a killed process may take to vanish (one that waits for a disk does not at once)."""
+
+
+class Identity(NamedTuple):
+    """A process: its number alone may be used again."""
+
+    pid: int
+    started: int
+    """In the kernel's ticks since it booted."""
 
 
 def main() -> None:
@@ -29,49 +39,70 @@ def main() -> None:
         sweep(marker, grace_seconds=grace_seconds)
 
 
-def sweep(marker: str, *, grace_seconds: float) -> None:
-    """Wait until no process with the marker is left; kill those that outlast the grace, and their descendants."""
+def sweep(marker: str, *, grace_seconds: float, known: Iterable[Identity] = ()) -> None:
+    """Wait until no process with the marker, and none of the known ones, is left; kill those that outlast the grace.
+
+    What descends from such a process counts too, also after that process has ended.
+    """
     started = time.monotonic()
-    while (left := marked(marker)) and time.monotonic() - started < grace_seconds + PATIENCE_SECONDS:
+    targets = set(known)
+    while time.monotonic() - started < grace_seconds + PATIENCE_SECONDS:
+        targets = {process for process in targets if is_alive(process)} | family(marker)
+        if not targets:
+            return
         if time.monotonic() - started >= grace_seconds:
-            for pid in left:
-                _kill(pid)
+            for process in targets:
+                _kill(process)
         time.sleep(POLL_SECONDS)
 
 
 def marked(marker: str) -> set[int]:
+    """The ids of the family's processes."""
+    return {process.pid for process in family(marker)}
+
+
+def family(marker: str) -> set[Identity]:
     """The processes that have `LAISSEZ_SUPERVISOR=<marker>` in their environment, and all that descend from them."""
     wanted = f"LAISSEZ_SUPERVISOR={marker}".encode()
-    children: dict[int, list[int]] = defaultdict(list)
-    found = []
+    children: dict[int, list[Identity]] = defaultdict(list)
+    found: list[Identity] = []
     for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
         try:
-            children[_parent(pid)].append(pid)
+            parent, process = _look(pid)
+            children[parent].append(process)
             if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                found.append(pid)
+                found.append(process)
         except OSError:
             continue  # it has just ended, or is somebody else's
-    result: set[int] = set()
+    result: set[Identity] = set()
     while found:
-        pid = found.pop()
-        if pid not in result:
-            result.add(pid)
-            found += children[pid]
-    return result - {os.getpid()}
+        process = found.pop()
+        if process not in result and process.pid != os.getpid():
+            result.add(process)
+            found += children[process.pid]
+    return result
 
 
-def _parent(pid: int) -> int:
-    """The parent of a live process. A zombie has none here: it only waits to be counted."""
-    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+def is_alive(process: Identity) -> bool:
+    """Whether that very process runs, and not a later one of the same number."""
+    try:
+        return _look(process.pid)[1] == process
+    except OSError:
+        return False
+
+
+def _look(pid: int) -> tuple[int, Identity]:
+    """A live process's parent and identity. A zombie is none: it only waits to be counted."""
+    state, parent, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     if state == "Z":
         raise ProcessLookupError(pid)
-    return int(parent)
+    return int(parent), Identity(pid, int(fields[17]))
 
 
-def _kill(pid: int) -> None:
+def _kill(process: Identity) -> None:
     """Kill one process, unless it is gone or not ours."""
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
 

@@ -261,9 +261,10 @@ class Supervisor:
 
     def _stop_all(self) -> None:
         """Rank by rank: ask, wait for the grace, kill. Then sweep what slipped away, and let the guard go."""
+        known = guard.family(self._marker)
         for rank in sorted({child.spec.stop_rank for child in self._children.values()}):
             self._stop_rank([child for child in self._children.values() if child.spec.stop_rank == rank])
-        guard.sweep(self._marker, grace_seconds=1)
+        guard.sweep(self._marker, grace_seconds=1, known=known)
         if self._guard is not None:
             with contextlib.suppress(BrokenPipeError):
                 os.write(self._lifeline, b".")

@@ -1,5 +1,6 @@
 """A supervisor with small children, for tests to stop and kill: `python -m tests.stack.supervised STATE`."""
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,15 @@ subprocess.Popen([sys.executable, "-c", {SLEEPER!r}], start_new_session=True)
 time.sleep(600)
 """
 
+NURSING = f"""
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+kept = {{"LAISSEZ_TEST_FAMILY": os.environ["LAISSEZ_TEST_FAMILY"]}}
+subprocess.Popen([sys.executable, "-c", {SLEEPER!r}], start_new_session=True, env=kept)
+time.sleep(600)
+"""
+"""Like a host and its shims: told to stop rather than killed, and its child has neither its session nor its mark."""
+
 
 def python(name: str, code: str, *, stop_rank: int = 10, **more: Any) -> ProcessSpec:
     """A process that runs a few lines of Python."""
@@ -27,5 +37,6 @@ if __name__ == "__main__":
         python("sleeper", SLEEPER),
         python("stubborn", STUBBORN, grace_seconds=0.5),
         python("escaping", ESCAPING),
+        python("nursing", NURSING, grace_seconds=0.5, death_signal=signal.SIGTERM),
     ]
     Supervisor(children, state).run(started=lambda: print("everything runs", flush=True))
