@@ -35,6 +35,8 @@ class Story:
     check: Callable[[], object] = lambda: None
     """Called at every look; raises when there is no point in going on."""
     deadline_seconds: float = 600
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
     jobs: dict[str, str] = field(default_factory=dict)
     _began: float = 0.0
     _seen: dict[str, object] = field(default_factory=dict)
@@ -42,7 +44,7 @@ class Story:
 
     def tell(self) -> dict[str, str]:
         """Acts it out and returns the ids of the jobs, by app. Raises StoryFailed when the deadline passes first."""
-        self._began = time.monotonic()
+        self._began = self.clock()
         self.submit(B)
         self._watch(lambda shown: shown[B]["progress"] >= A_ARRIVES_AT or shown[B]["state"] in OVER)
         self.submit(A)
@@ -72,13 +74,13 @@ class Story:
 
     def _polls(self) -> Iterator[dict[str, JsonObject]]:
         """The jobs again and again until the deadline; a server that is away for a while is waited for."""
-        while time.monotonic() - self._began < self.deadline_seconds:
+        while self.clock() - self._began < self.deadline_seconds:
             self.check()
             try:
                 yield {app: self.clients[app].job(job) for app, job in self.jobs.items()}
             except (Unavailable, ServerFault) as error:
                 self._tell(f"The server does not answer ({error}); asking again.")
-            time.sleep(POLL_SECONDS)
+            self.pause(POLL_SECONDS)
 
     def _narrate(self, app: str, job: JsonObject) -> None:
         """A sentence when something about a job has changed that a person would notice."""
@@ -107,7 +109,7 @@ class Story:
             self._tell(f"The price of the A10 is ${price} an hour.")
 
     def _tell(self, sentence: str) -> None:
-        minute = (time.monotonic() - self._began) * self.speedup / 60
+        minute = (self.clock() - self._began) * self.speedup / 60
         self.say(f"[minute {minute:5.2f}] {sentence}")
 
 
