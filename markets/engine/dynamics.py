@@ -10,6 +10,7 @@ differences between what the clearing says and who sits where.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from markets.engine.actions import (
     MARKET_REASONS,
@@ -61,6 +62,8 @@ __all__ = [
 ]
 
 LEASES_PER_JOB = 2
+_Fate: TypeAlias = Literal["kept", "outgrown"] | NoticeReason
+"""Of the unit a job runs on: it keeps it, it has won a better row, or why it loses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Plan:
 
     clearing: Clearing
     actions: tuple[Action, ...]
+    book: Book
 
 
 def book_of(floor: Floor) -> Book:
@@ -79,8 +83,9 @@ def book_of(floor: Floor) -> Book:
 def plan(floor: Floor, rule: str = "launch_table") -> Plan:
     """Clear the book by the named rule and say what has to happen (MECHANISM section 3)."""
     present, returned = without_spent_destinations(floor)
-    clearing = RULES[rule](book_as_it_stands(present))
-    return Plan(clearing, (*returned, *_Planner(present, clearing).actions()))
+    book = book_as_it_stands(present)
+    clearing = RULES[rule](book)
+    return Plan(clearing, (*returned, *_Planner(present, clearing).actions()), book)
 
 
 def gives_source_back(job: FloorJob) -> bool:
@@ -106,6 +111,7 @@ class _Planner:
         self.offers = {offer.id: offer for offer in floor.types}
         self.usable = {unit.id for unit in floor.units if unit.usable}
         self.free = _free_units(floor.units)
+        self.fates = {job.id: self._fate(job, job.source) for job in floor.jobs if job.source is not None}
         self.waiting: dict[int, list[_Win]] = defaultdict(list)
         self.staying: set[int] = set()
         self.leaving: dict[int, int] = defaultdict(int)
@@ -123,23 +129,17 @@ class _Planner:
     def _assigned(self, job: FloorJob) -> int | None:
         return self.clearing.assignment[participant_of(job.id)]
 
-    def _keeps_source(self, job: FloorJob, source: Tenure) -> bool:
-        """Return whether the clearing gives the unit that the job runs on to the job."""
-        if source.unit not in self.usable:
-            return False
-        if job.destination is None:
-            return self._assigned(job) == source.type
-        return self.clearing.assignment[source_participant_of(job.id)] is not None
-
-    def _loss(self, job: FloorJob, source: Tenure) -> NoticeReason | None:
-        """Return why the job loses the unit it runs on; None if it keeps it or has won a better row."""
+    def _fate(self, job: FloorJob, source: Tenure) -> _Fate:
+        """Return what the clearing means for the unit that the job runs on."""
         if source.unit not in self.usable:
             return "drained"
-        if self._keeps_source(job, source):
-            return None
         assigned = self._assigned(job)
-        if job.destination is None and assigned is not None and job.rank(assigned) < job.rank(source.type):
-            return None
+        if job.destination is not None:
+            assigned = self.clearing.assignment[source_participant_of(job.id)]
+        if assigned == source.type:
+            return "kept"
+        if assigned is not None and is_upgrade(job, assigned):
+            return "outgrown"
         offer = self.offers[source.type]
         return "below_base" if own_bid(job, offer) < offer.base else "outbid"
 
@@ -150,7 +150,7 @@ class _Planner:
             return
         if self._assigned(job) is None:
             yield from abort(job, destination, "lost")
-        elif not job.leaving and not is_upgrade(job, destination.type) and self._keeps_source(job, source):
+        elif not job.leaving and not is_upgrade(job, destination.type) and self.fates[job.id] == "kept":
             yield ReturnDestination(destination.lease, job.id, "not_needed")
         else:
             self.staying.add(destination.lease)
@@ -161,7 +161,7 @@ class _Planner:
         Whoever is not a source or a destination that stays is leaving, leases of finished jobs among them.
         """
         for job in self.floor.jobs:
-            if job.source is not None and self._loss(job, job.source) is None:
+            if job.source is not None and self.fates[job.id] in ("kept", "outgrown"):
                 self.staying.add(job.source.lease)
         for unit in self.floor.units:
             if unit.usable and unit.lease is not None and unit.lease not in self.staying:
@@ -185,7 +185,7 @@ class _Planner:
 
     def _win(self, job: FloorJob) -> int | None:
         """Return the type that the job is assigned and does not sit on."""
-        if job.destination is not None or (job.source is not None and self._keeps_source(job, job.source)):
+        if job.destination is not None or self.fates.get(job.id) == "kept":
             return None
         return self._assigned(job)
 
@@ -208,10 +208,10 @@ class _Planner:
             source = job.source
             if source is None:
                 continue
-            if job.leaving and job.destination is None and self._keeps_source(job, source):
+            fate = self.fates[job.id]
+            if fate == "kept" and job.leaving and job.destination is None:
                 yield LapseMove(job.id)
-            reason = self._loss(job, source) or ("claimed" if source.lease in claimed else None)
-            yield from self._notice(job, source, reason)
+            yield from self._notice(job, source, _grounds(fate, claimed=source.lease in claimed))
 
     def _notice(self, job: FloorJob, source: Tenure, reason: NoticeReason | None) -> Iterator[Action]:
         notice = source.notice
@@ -231,10 +231,9 @@ class _Planner:
         leavers: dict[int, list[tuple[bool, int, int, int]]] = defaultdict(list)
         for job in self.floor.jobs:
             source = job.source
-            if source is None or self._keeps_source(job, source) or self._loss(job, source) is not None:
-                continue
-            bid = own_bid(job, self.offers[source.type])
-            leavers[source.type].append((source.notice is None, bid, -job.id, source.lease))
+            if source is not None and self.fates[job.id] == "outgrown":
+                bid = own_bid(job, self.offers[source.type])
+                leavers[source.type].append((source.notice is None, bid, -job.id, source.lease))
         return {
             lease
             for type_id, candidates in leavers.items()
@@ -254,6 +253,13 @@ class _Win:
     job: int
     award: int | None
     has_room: bool
+
+
+def _grounds(fate: _Fate, *, claimed: bool) -> NoticeReason | None:
+    """Return for what a job with this fate is to be under notice, if at all."""
+    if fate == "outgrown":
+        return "claimed" if claimed else None
+    return None if fate == "kept" else fate
 
 
 def _room(job: FloorJob) -> bool:

@@ -59,7 +59,7 @@ class World:
             planned = dyn.plan(self.floor, self.rule)
             if not planned.actions:
                 if self.rule == "launch_table":
-                    assert check_clearing(dyn.book_of(self.floor), planned.clearing) == []
+                    assert check_clearing(planned.book, planned.clearing) == []
                 self.check_payments(planned.clearing)
                 assert check_floor(self.floor) == []
                 deadline = dyn.next_deadline(self.floor)
