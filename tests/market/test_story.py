@@ -27,7 +27,7 @@ def test_a_job_is_outbid_moves_to_the_next_row_and_finishes_there() -> None:
     b.refresh_from_db()
     assert b.state == Job.State.RUNNING
     lease = scenes.lease_of(b)
-    assert lease.type.slug == A10 and lease.state == Lease.State.PENDING and lease.billed_during is None
+    assert (lease.type.slug, lease.state, lease.billed_during) == (A10, Lease.State.PENDING, None)
     a10.settle()
     lease.refresh_from_db()
     assert lease.state == Lease.State.ACTIVE
@@ -45,7 +45,7 @@ def test_a_job_is_outbid_moves_to_the_next_row_and_finishes_there() -> None:
     assert l4.entry(b)["resume"] == {"state": "wait"}
 
     result = a10.checkpoint(b, 0.5)
-    assert result["accepted"] and result["then"] == "stop"
+    assert (result["accepted"], result["then"]) == (True, "stop")
     a10.sync()
     assert a10.entry(b)["desired"] == "stop"
     l4.sync()
@@ -55,7 +55,8 @@ def test_a_job_is_outbid_moves_to_the_next_row_and_finishes_there() -> None:
     assert scenes.lease_of(a).type.slug == A10
     l4.report(b, "first_step")
     move = Migration.objects.get(job=b)
-    assert move.state == Migration.State.DONE and move.first_step_at is not None
+    assert move.state == Migration.State.DONE
+    assert move.first_step_at is not None
     l4.report(b, "exit", reason="completed", exit_code=0)
     l4.end(b)
     b.refresh_from_db()
