@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import json
@@ -47,7 +48,7 @@ class FakeControlPlane:
         self._acknowledged: dict[str, int] = {}
         self._results: dict[str, Any] = {}
         self._bells: list[socket.socket] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"plane": self}))
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
@@ -189,69 +190,76 @@ class FakeControlPlane:
             **entry,
         }
 
+    def decide(self, lease: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        with self.changed:
+            self.decisions.append({"lease": lease, **body})
+            self.changed.notify_all()
+        return 200, {"applied": True, "detail": ""}
+
     def hang_on(self, bell: socket.socket) -> None:
         self._bells.append(bell)
 
 
-def _handler(plane: FakeControlPlane) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a host; its class attribute is the control plane that it speaks for."""
 
-        def log_message(self, *arguments: object) -> None:
+    protocol_version = "HTTP/1.1"
+    plane: FakeControlPlane
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # hosts get killed
+            super().handle()
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.plane.away:
+            self._answer(503, {"title": "away"})
+        elif self.path == "/api/v1/host/enrol":
+            self._answer(*self.plane.enrol(body))
+        elif not self._known():
+            self._answer(401, {"title": "Unknown key", "status": 401, "detail": "no host has this key"})
+        elif self.path == "/api/v1/host/sync":
+            self._answer(*self.plane.sync(body))
+        else:
+            self._answer(*self.plane.decide(self.path.split("/")[-2], body))
+
+    def do_GET(self) -> None:
+        if self.path == "/ws/host":
+            self._hang_bell()
+        elif not self._known() or self.plane.away:
+            self._answer(503 if self.plane.away else 401, {"title": "no"})
+        elif "/artifacts/" not in self.path:
+            self._answer(200, self.plane.context)
+        elif (data := self.plane.artifacts.get(self.path.rpartition("/")[2])) is None:
+            self._answer(404, {"title": "Not found", "status": 404, "detail": "no such artifact"})
+        else:
+            self._send(200, data, "application/x-tar")
+
+    def _known(self) -> bool:
+        return self.headers.get("Authorization", "").removeprefix("Bearer ") in self.plane.keys.values()
+
+    def _answer(self, status: int, value: dict[str, Any]) -> None:
+        self._send(status, json.dumps(value).encode(), "application/json")
+
+    def _send(self, status: int, data: bytes, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _hang_bell(self) -> None:
+        accept = base64.b64encode(hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + WEBSOCKET).digest())
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", accept.decode())
+        self.end_headers()
+        self.plane.hang_on(self.connection)
+        while (frame := self.connection.recv(4096)) and frame[0] != 0x88:
             pass
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if plane.away:
-                return self._answer(503, {"title": "away"})
-            if self.path == "/api/v1/host/enrol":
-                return self._answer(*plane.enrol(body))
-            if not self._known():
-                return self._answer(401, {"title": "Unknown key", "status": 401, "detail": "no host has this key"})
-            if self.path == "/api/v1/host/sync":
-                return self._answer(*plane.sync(body))
-            lease = self.path.split("/")[-2]
-            with plane.changed:
-                plane.decisions.append({"lease": lease, **body})
-                plane.changed.notify_all()
-            return self._answer(200, {"applied": True, "detail": ""})
-
-        def do_GET(self) -> None:
-            if self.path == "/ws/host":
-                return self._bell()
-            if not self._known() or plane.away:
-                return self._answer(401 if not plane.away else 503, {"title": "no"})
-            if "/artifacts/" in self.path:
-                data = plane.artifacts.get(self.path.rpartition("/")[2])
-                if data is None:
-                    return self._answer(404, {"title": "Not found", "status": 404, "detail": "no such artifact"})
-                return self._send(200, data, "application/x-tar")
-            return self._answer(200, plane.context)
-
-        def _known(self) -> bool:
-            return self.headers.get("Authorization", "").removeprefix("Bearer ") in plane.keys.values()
-
-        def _answer(self, status: int, value: dict[str, Any]) -> None:
-            self._send(status, json.dumps(value).encode(), "application/json")
-
-        def _send(self, status: int, data: bytes, kind: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def _bell(self) -> None:
-            accept = base64.b64encode(hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + WEBSOCKET).digest())
-            self.send_response(101)
-            self.send_header("Upgrade", "websocket")
-            self.send_header("Connection", "Upgrade")
-            self.send_header("Sec-WebSocket-Accept", accept.decode())
-            self.end_headers()
-            plane.hang_on(self.connection)
-            while (frame := self.connection.recv(4096)) and frame[0] != 0x88:
-                pass
-            self.connection.sendall(b"\x88\x00")
-            self.close_connection = True
-
-    return Handler
+        self.connection.sendall(b"\x88\x00")
+        self.close_connection = True

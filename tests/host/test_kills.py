@@ -1,4 +1,4 @@
-"""kill -9 of daemons, shims and workloads at any instant: nothing is left behind, and every end is told exactly once."""
+"""kill -9 of daemons, shims and workloads at any instant: nothing is left behind, every end is told exactly once."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from workers.host.executors import Executor, Exit, Running
 READ_BYTES = 65_536
 TAIL_CHARACTERS = 4_000
 GATHER_SECONDS = 0.1
+LINE_SECONDS = 0.5
 GONE_SECONDS = 0.005
 FINISH_SECONDS = 2.0
 
@@ -59,10 +60,20 @@ class Output:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=READ_BYTES)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._stream)
-        while data := await reader.read(READ_BYTES):
+        line = ""  # begun, not ended: handed on with its end, or when it stays alone for a while
+        while True:
+            try:
+                data = await asyncio.wait_for(reader.read(READ_BYTES), LINE_SECONDS if line else None)
+            except TimeoutError:
+                self._write(line)
+                line = ""
+                continue
+            if not data:
+                break
             text = self._decoder.decode(data)
             self._kept = (self._kept + text)[-TAIL_CHARACTERS:]
-            self._write(text)
+            whole, newline, line = (line + text).rpartition("\n")
+            self._write(whole + newline)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._last_call.wait(), GATHER_SECONDS)
-        self._write(self._decoder.decode(b"", final=True))
+        self._write(line + self._decoder.decode(b"", final=True))
