@@ -1,0 +1,1 @@
+"""Laissez: a market for accelerators. This package imports nothing, so that the SDK stays light."""

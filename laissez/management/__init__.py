@@ -1,0 +1,1 @@
+"""Administrative commands that compose the whole product."""
