@@ -146,7 +146,6 @@ LEASE_CONTRADICTS_ITSELF = Detector(
                 WHEN state = 'closed' AND ended_at IS NULL THEN 'does not say since when'
                 WHEN state = 'closed' AND upper_inf(during) THEN 'still occupies its accelerator'
                 WHEN state = 'closed' AND upper_inf(billed_during) THEN 'is still billed'
-                WHEN state = 'closed' AND upper_inf(primary_during) THEN 'is still primary'
                 WHEN state <> 'closed' AND NOT upper_inf(during) THEN 'its occupation has ended'
                 WHEN state <> 'closed' AND NOT upper_inf(billed_during) THEN 'its billing has ended'
                 WHEN state <> 'closed' AND ended_at IS NOT NULL THEN 'has ended before'
