@@ -15,7 +15,7 @@ from markets.engine.money import MICRO_PER_DOLLAR, parse_price
 from markets.models import Quote
 from markets.services import exchange
 from tenants.models import ApiToken, Member, Tenant
-from tenants.services import accounts, ledger
+from tenants.services import accounts
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
 from workers.services import hosts
 
@@ -106,7 +106,14 @@ def _seed_tenant(name: str, username: str, password: str, outbox: Outbox) -> str
     tenant = Tenant.objects.filter(name=name).first()
     if tenant is None:
         tenant = accounts.create_tenant(name, actor=ACTOR, outbox=outbox)
-        ledger.top_up(tenant, amount_microdollars=FUNDS_MICRODOLLARS, key=f"demo-{tenant.public_id}", outbox=outbox)
+        accounts.grant(
+            tenant,
+            amount_microdollars=FUNDS_MICRODOLLARS,
+            key=f"demo-{tenant.public_id}",
+            reason="test money for the demo",
+            actor=ACTOR,
+            outbox=outbox,
+        )
     member = Member.objects.filter(tenant=tenant, user__username=username).first()
     if member is None:
         accounts.add_member(tenant, username=username, password=password, actor=ACTOR, outbox=outbox)
