@@ -19,7 +19,7 @@ from tenants.services import accounts
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
 from workers.services import hosts
 
-ACTOR = "manage.py demo"
+ACTOR, REASON = "manage.py demo", "what the demo needs"
 CAP_PRICE_PER_HOUR = "2.000000"
 TYPES = (
     ("nvidia-a10", "NVIDIA A10", "0.606000", 1),
@@ -84,13 +84,23 @@ def unfinished_jobs() -> list[tuple[str, str]]:
 
 
 def _seed_cluster(outbox: Outbox) -> None:
-    found = Cluster.objects.filter(slug=CLUSTER).first()
-    by = {"actor": ACTOR, "reason": "the demo's market", "outbox": outbox}
-    cluster = found or exchange.create_cluster(CLUSTER, name="Matrix multiplication", **by)
-    cap = parse_price(CAP_PRICE_PER_HOUR)
+    cluster = Cluster.objects.filter(slug=CLUSTER).first()
+    if cluster is None:
+        cluster = exchange.create_cluster(
+            CLUSTER, name="Matrix multiplication", actor=ACTOR, reason=REASON, outbox=outbox
+        )
     for slug, name, base, _ in TYPES:
         if not AcceleratorType.objects.filter(cluster=cluster, slug=slug).exists():
-            exchange.create_type(cluster, slug, name=name, base=parse_price(base), cap=cap, **by)
+            exchange.create_type(
+                cluster,
+                slug,
+                name=name,
+                base=parse_price(base),
+                cap=parse_price(CAP_PRICE_PER_HOUR),
+                actor=ACTOR,
+                reason=REASON,
+                outbox=outbox,
+            )
 
 
 def _seed_operator(password: str) -> None:
@@ -110,7 +120,7 @@ def _seed_tenant(name: str, username: str, password: str, outbox: Outbox) -> str
             tenant,
             amount_microdollars=FUNDS_MICRODOLLARS,
             key=f"demo-{tenant.public_id}",
-            reason="test money for the demo",
+            reason=REASON,
             actor=ACTOR,
             outbox=outbox,
         )

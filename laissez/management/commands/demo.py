@@ -1,18 +1,17 @@
 """`manage.py demo`: the paper's story on real processes, from a bid to a migrated, finished and billed job."""
 
 import contextlib
-import io
 import json
 import logging
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from laissez.demo import outcome, seed, solo
 from laissez.demo.stage import SETTLED_SECONDS, Stage, standing
 from laissez.demo.story import CLUSTER, PROGRAMS, Story, StoryFailed
+from laissez.management.commands.check_invariants import look
 from laissez.sdk.client import LaissezError
 from laissez.stack.places import StackError
 
@@ -82,7 +81,7 @@ class Command(BaseCommand):
         return outcome.collect(jobs, speedup=speedup) | {
             "final_params_sha256": digests,
             "bit_exact": None not in digests.values() and digests == compared,
-            "invariants": violations(),
+            "invariants": look(),
         }
 
     def _say(self, text: str) -> None:
@@ -99,16 +98,6 @@ def printed(stage: Stage, app: str, job: str) -> str:
             break
         after = page["next"]
     return "".join(pieces)
-
-
-def violations() -> list[str]:
-    """What `manage.py check_invariants` prints, line by line."""
-    output = io.StringIO()
-    try:
-        call_command("check_invariants", stdout=output, stderr=output)
-    except (SystemExit, CommandError) as error:
-        output.write(f"\n{error}")
-    return [line for line in output.getvalue().splitlines() if line.strip()]
 
 
 def faults_of(ended: Json) -> list[str]:
