@@ -13,7 +13,7 @@ from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Award, Bid, CoolDown, Quote
 from markets.services import funds
 from tenants.services import ledger
-from workers.models import Cluster, Job, Lease
+from workers.models import Cluster, Job, Lease, Migration
 
 MAX_COOL_DOWN_SECONDS = 24 * 3600
 
@@ -60,14 +60,20 @@ def overdue(cluster: Cluster, now: datetime) -> dict[int, Award]:
 
 
 def close_row(job: Job, type_id: int, *, cluster: Cluster, now: datetime) -> None:
-    """Start or double the cool-down of one row of a job's launch table."""
+    """Start or double the cool-down of one row of a job's launch table. A completed move has reset it."""
     row = CoolDown.objects.filter(job=job, type_id=type_id).first()
-    previous_us = row.length_seconds * MICROSECONDS_PER_SECOND if row else 0
+    previous_us = row.length_seconds * MICROSECONDS_PER_SECOND if row and not _has_moved_since(row) else 0
     length_us = cool_down(previous_us, first_us=cluster.cool_down_seconds * MICROSECONDS_PER_SECOND)
     seconds = min(length_us // MICROSECONDS_PER_SECOND, MAX_COOL_DOWN_SECONDS)
     CoolDown.objects.update_or_create(
         job=job, type_id=type_id, defaults={"length_seconds": seconds, "until": now + timedelta(seconds=seconds)}
     )
+
+
+def _has_moved_since(row: CoolDown) -> bool:
+    began = row.until - timedelta(seconds=row.length_seconds)
+    done = Migration.objects.filter(job_id=row.job_id, state=Migration.State.DONE, closed_at__gte=began)
+    return done.exists()
 
 
 def _charge_for_probing(award: Award, outbox: Outbox) -> None:

@@ -9,7 +9,7 @@ from psycopg.types.range import TimestamptzRange
 from laissez.events import Outbox
 from markets.engine.book import Book, Offer
 from markets.engine.clearing import Clearing as EngineClearing
-from markets.engine.dynamics import Plan, book_of
+from markets.engine.dynamics import Plan
 from markets.engine.money import format_price
 from markets.models import Clearing, Quote
 from markets.selectors.floor import Snapshot
@@ -37,7 +37,7 @@ def write(cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, o
     """
     present = _present(cluster)
     types = {row.pk: row for row in AcceleratorType.objects.filter(cluster=cluster)}
-    book = book_of(snapshot.floor)
+    book = decided.book
     supplies = {offer.type: offer.supply for offer in book.offers}
     fresh = {
         type_id: quote
