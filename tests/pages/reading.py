@@ -2,18 +2,17 @@
 
 import re
 
+from django.contrib.auth.models import User
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from tests.pages.floor import PASSWORD
-
 
 def reader(username: str) -> Client:
     """A browser in which this person has signed in."""
     client = Client()
-    assert client.login(username=username, password=PASSWORD)
+    client.force_login(User.objects.get(username=username))
     return client
 
 

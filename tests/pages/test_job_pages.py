@@ -11,7 +11,7 @@ from tests.pages.floor import A10, L4, Floor, make_floor, make_member, moved_job
 from tests.pages.reading import queries, reader, text_of
 from workers.models import Job
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert('1')</script>\N{RIGHT-TO-LEFT OVERRIDE}{{ 7 }}"
 

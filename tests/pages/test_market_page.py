@@ -13,7 +13,7 @@ from tests.pages.floor import A10, L4, PASSWORD, Floor, make_floor, make_member
 from tests.pages.reading import queries, reader, text_of
 from workers.models import Cluster
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -49,8 +49,9 @@ def test_a_page_that_updates_itself_is_loaded_anew_when_its_session_has_ended() 
 def test_the_exchange_shows_price_base_cap_units_and_age(floor: Floor) -> None:
     floor.run(floor.aspen, (A10, "0.9"))
     scenes.submit(floor.birch, (A10, "0.687"))
+    ben = reader("ben")
     scenes.tick(floor.cluster)
-    text = text_of(reader("ben").get("/market/gemm"))
+    text = text_of(ben.get("/market/gemm"))
     assert "Live Cleared 0." in text
     (row,) = re.findall(r"nvidia-a10 (\$.*?UTC)", text.split("Your bids")[0])
     assert row.startswith("$0.6870/h above $0.6870/h $0.6060/h $2.0000/h 0 0 1 ")

@@ -14,7 +14,7 @@ from tests import scenes
 from tests.pages.floor import PASSWORD
 from workers.models import AcceleratorType, Cluster
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_the_form_changes_prices_through_the_service(a10: AcceleratorType, opera
     ("changes", "sentence"),
     [
         ({"base": "cheap"}, "is not a decimal number"),
-        ({"base": "0.0000001"}, "at most 6 decimals"),
+        ({"base": "0.0000001"}, "has more than 6 decimals"),
         ({"base": "3"}, "is above the cap price"),
         ({"reason": ""}, "This field is required"),
         ({"expected_version": "7"}, "somebody has changed them meanwhile"),
