@@ -13,7 +13,7 @@ from laissez.demo.story import CLUSTER, A, B
 from laissez.events import Outbox, transact
 from markets.engine.money import MICRO_PER_DOLLAR, parse_price
 from markets.models import Quote
-from markets.services import exchange
+from markets.services import exchange, submission
 from tenants.models import ApiToken, Member, Tenant
 from tenants.services import accounts
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job
@@ -73,14 +73,18 @@ def units_priced() -> dict[str, int]:
     return dict(quotes.values_list("type__slug", "supply"))
 
 
-def unfinished_jobs() -> list[tuple[str, str]]:
-    """App and id of jobs of the demo's tenants that an earlier demo has left open."""
-    rows = Job.objects.filter(
-        tenant__name__in=[name for name, _ in TENANTS.values()],
-        state__in=[Job.State.QUEUED, Job.State.RUNNING, Job.State.STOPPED],
-    )
-    app_of = {name: app for app, (name, _) in TENANTS.items()}
-    return [(app_of[name], public_id) for name, public_id in rows.values_list("tenant__name", "public_id")]
+def cancel_leftovers() -> list[str]:
+    """Cancels what an earlier demo's tenants have left open, so that every device comes free; the ids of the jobs."""
+    tenants = [name for name, _ in (*TENANTS.values(), GUEST)]
+    open_states = [Job.State.QUEUED, Job.State.RUNNING, Job.State.STOPPED]
+    left = list(Job.objects.filter(tenant__name__in=tenants, state__in=open_states).order_by("pk"))
+    for job in left:
+        transact(partial(_cancel, job))
+    return [job.public_id for job in left]
+
+
+def _cancel(job: Job, outbox: Outbox) -> None:
+    submission.cancel(job, outbox=outbox)
 
 
 def _seed_cluster(outbox: Outbox) -> None:

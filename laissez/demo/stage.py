@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,11 +33,9 @@ class Stage:
     url: str
     log: Path
     seeded: seed.Seeded
+    clients: dict[str, Client]
+    """A client for the tenant of each app."""
     supervisor: Supervisor
-
-    def clients(self) -> dict[str, Client]:
-        """A client for the tenant of each app."""
-        return {app: Client(self.url, token) for app, token in self.seeded.tokens.items()}
 
     def check(self) -> None:
         """Raises StackError when a process cannot be kept running."""
@@ -66,25 +64,24 @@ def standing(*, port: int, speedup: float, say: Say) -> Iterator[Stage]:
         specs = product(state, listener, addresses=addresses, environment=environment)
         facts = {"url": url} | {name.lower(): address for name, address in addresses.items()}
         say("Starting PostgreSQL, Valkey, web, Celery and beat.")
-        with Supervisor(specs, state, facts=facts, output=output) as supervisor:
-            try:
-                yield _furnished(Stage(url, log, seed.seed(), supervisor), state, speedup, say)
-            finally:
-                connections.close_all()
+        with Supervisor(specs, state, facts=facts, output=output) as supervisor, ExitStack() as stack:
+            stack.callback(connections.close_all)
+            seeded = seed.seed()
+            clients = {app: stack.enter_context(Client(url, token)) for app, token in seeded.tokens.items()}
+            stage = Stage(url, log, seeded, clients, supervisor)
+            _furnish(stage, state, speedup, say)
+            yield stage
 
 
-def _furnished(stage: Stage, state: Path, speedup: float, say: Say) -> Stage:
+def _furnish(stage: Stage, state: Path, speedup: float, say: Say) -> None:
     """Sweeps up after an earlier demo, starts the hosts and waits for their devices."""
-    clients = stage.clients()
-    for app, job in seed.unfinished_jobs():
-        say(f"Cancelling {job}, which an earlier demo left open.")
-        clients[app].cancel(job)
+    for job in seed.cancel_leftovers():
+        say(f"Cancelled {job}, which an earlier demo left open.")
     options = _isolation(say)
     for slug, name, _, units in seed.TYPES:
         say(f"Starting a host with {units} emulated {name}.")
         stage.supervisor.add(_host(slug, units, stage.url, state, speedup, options))
     stage.wait(_is_open, seconds=HOSTS_READY_SECONDS, what="the opening of the market with every device free")
-    return stage
 
 
 def _isolation(say: Say) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ A, B = "app-a", "app-b"
 PROGRAMS = {A: "vision_transformer", B: "text_classifier"}
 A_ARRIVES_AT = 0.358
 """B's progress when A is submitted; in the paper 4.944 minutes after B."""
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.5
 OVER = {"succeeded", "failed", "cancelled", "expired", "stopped"}
 
 

@@ -124,13 +124,16 @@ def test_the_stage_is_set_once_however_often_the_demo_runs() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_jobs_that_an_earlier_demo_left_open_are_found() -> None:
+def test_jobs_that_an_earlier_demo_left_open_are_cancelled() -> None:
     seed.seed()
     (name, _), cluster = seed.TENANTS[B], Cluster.objects.get()
     tenant = Tenant.objects.get(name=name)
     left, ended = (scenes.submit(tenant, (A10, "1.0"), cluster=cluster.slug) for _ in range(2))
     Job.objects.filter(pk=ended.pk).update(state=Job.State.CANCELLED, finished_at=NOON)
-    assert seed.unfinished_jobs() == [(B, left.public_id)]
+    assert seed.cancel_leftovers() == [left.public_id]
+    left.refresh_from_db()
+    assert left.state == Job.State.CANCELLED
+    assert seed.cancel_leftovers() == []
 
 
 GOOD = {

@@ -51,7 +51,7 @@ class Command(BaseCommand):
             solo.running(PROGRAMS) as alone,
         ):
             self._welcome(stage)
-            story = Story(stage.clients(), self._say, speedup, check=stage.check, deadline_seconds=options["deadline"])
+            story = Story(stage.clients, self._say, speedup, check=stage.check, deadline_seconds=options["deadline"])
             ended = self._outcome(stage, story.tell(), alone, speedup)
             self._say(summary(ended))
             if options["json"]:
@@ -91,7 +91,7 @@ class Command(BaseCommand):
 
 def printed(stage: Stage, app: str, job: str) -> str:
     """All that a job wrote to its standard output."""
-    client, pieces, after = stage.clients()[app], [], 0
+    client, pieces, after = stage.clients[app], [], 0
     while page := client.logs(job, after=after):
         pieces += [piece["text"] for piece in page["items"] if piece["stream"] == "stdout"]
         if not page["items"]:
