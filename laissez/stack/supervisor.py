@@ -13,13 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import FrameType
 from typing import Any, Self, TextIO
 
-from laissez.stack import guard, record
+from laissez.stack import guard, record, signals
 from laissez.stack.places import StackError
 from laissez.stack.process import ProcessSpec, Pump, signal_group, spawn
 
@@ -83,7 +82,7 @@ class Supervisor:
     def __enter__(self) -> Self:
         """Start everything; a signal to stop becomes KeyboardInterrupt in the block."""
         self._signals = contextlib.ExitStack()
-        self._signals.enter_context(_signals_interrupt())
+        self._signals.enter_context(signals.interrupting())
         try:
             self.start()
         except BaseException:
@@ -93,7 +92,7 @@ class Supervisor:
 
     def __exit__(self, *_error: object) -> None:
         """Stop everything; further signals change nothing."""
-        with _signals_ignored():
+        with signals.ignoring():
             self.stop()
         self._signals.close()
 
@@ -119,7 +118,7 @@ class Supervisor:
             for spec in self._specs:
                 self.add(spec)
         except BaseException:
-            with _signals_ignored():
+            with signals.ignoring():
                 self.stop()
             raise
 
@@ -300,36 +299,3 @@ class Supervisor:
 def ending(code: int) -> str:
     """How a process ended, in words."""
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Handle the signals that mean stop in this way for a block; only the main thread can do so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    # A shell ignores the hang-up on behalf of `nohup`; that stays ignored.
-    numbers = [n for n in STOP_SIGNALS if n is not signal.SIGHUP or signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handled in before.items():
-            signal.signal(number, handled)
-
-
-def _signals_interrupt() -> contextlib.AbstractContextManager[None]:
-    """Every signal that means stop raises KeyboardInterrupt, also where a shell started us with Ctrl-C ignored."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    return _handling(interrupt)
-
-
-def _signals_ignored() -> contextlib.AbstractContextManager[None]:
-    """A second Ctrl-C does not cut the stopping short: it is bounded by the graces."""
-    return _handling(signal.SIG_IGN)
