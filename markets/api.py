@@ -21,6 +21,7 @@ from tenants.api import act_once, principal
 from tenants.auth import scope
 from workers.auth import HostAuthentication, IsHost, host_of
 from workers.models import Cluster, Host, Job, Lease
+from workers.services import jobs
 
 
 class MarketsView(APIView):
@@ -185,10 +186,17 @@ class HostDecisionView(APIView):
     def post(self, request: Request, lease: str) -> Response:
         """Put it into effect under the lease's fence; a decision that cannot be is answered with why, and is a stay."""
         body = request.data if isinstance(request.data, dict) else {}
-        row = _lease_of(host_of(request), lease, body.get("fence"))
+        host, fence = host_of(request), body.get("fence")
+        row = _lease_of(host, lease, fence)
         decision, ask = _decision(body.get("decision")), _ask(body.get("ask"))
+
+        def work(outbox: Outbox) -> str:
+            jobs.lock_one(row.job)
+            _lease_of(host, lease, fence)  # again: it may have stopped speaking for its job meanwhile
+            return advising.decide(row.job, decision, ask=ask, outbox=outbox)
+
         try:
-            detail = transact(lambda outbox: advising.decide(row.job, decision, ask=ask, outbox=outbox))
+            detail = transact(work)
         except Refused as refusal:
             transact(partial(_tell_refused, row.job, refusal))
             return Response({"applied": False, "code": refusal.code, "detail": refusal.detail})
