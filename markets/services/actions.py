@@ -135,7 +135,7 @@ class Applier:
     @_do.register
     def _(self, action: ExecuteNotice, job: Job) -> bool:
         notice = Notice.objects.filter(pk=action.notice, state=Notice.State.OPEN).select_related("lease").first()
-        if notice is None:
+        if notice is None or self._has_been_answered(job, notice):
             return False
         close_notice(notice, state=Notice.State.EXECUTED, answer=None, now=self.now, outbox=self.outbox)
         if notice.reason == Notice.Reason.BUDGET:
@@ -160,6 +160,14 @@ class Applier:
     def _(self, action: CoolDown, job: Job) -> bool:
         awards.close_row(job, action.type, cluster=self.cluster, now=self.now)
         return True
+
+    def _has_been_answered(self, job: Job, notice: Notice) -> bool:
+        """Whether the job bids more for its unit by now than anybody whom this clearing has preferred to it."""
+        if notice.reason not in (Notice.Reason.OUTBID, Notice.Reason.BELOW_BASE):
+            return False
+        type_id = notice.lease.type_id
+        bid = Bid.objects.filter(job=job, type_id=type_id, closed_at=None).select_related("type").first()
+        return bid is not None and counted(bid) > self.clearing.prices[type_id].public
 
     def retire(self, job: Job) -> None:
         """A job that is over, or stopped, takes no part in the market any more."""
