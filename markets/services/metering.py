@@ -81,7 +81,9 @@ def meter_cluster(cluster_id: int) -> int:
 
 def _due(cluster_id: int, now: datetime) -> list[int]:
     rows = Lease.objects.filter(host__cluster_id=cluster_id, billed_during__isnull=False)
-    open_ones = Q(billed_during__upper_inf=True, metered_until__lte=now - SLICE)
+    open_ones = Q(
+        billed_during__upper_inf=True, metered_until__lte=now - SLICE, last_heard_at__gte=F("metered_until") + SLICE
+    )
     ended = Q(billed_during__upper_inf=False, billed_during__endswith__gt=F("metered_until"))
     return list(rows.filter(open_ones | ended).order_by("id").values_list("id", flat=True))
 
@@ -109,13 +111,16 @@ def _meter_lease(lease_id: int, outbox: Outbox) -> bool:
 
 
 def _until(lease: Lease, now: datetime) -> datetime | None:
-    """Up to when the lease is billed now: its end, or the last whole slice. None when nothing is due."""
+    """Up to when the lease is billed now: its end, or the last whole slice. None when nothing is due.
+
+    Not after the host's last word of it: should the host be lost, its lease ends there.
+    """
     span = lease.billed_during
     if span is None or lease.metered_until is None:
         return None
     if span.upper is not None:
         return span.upper if span.upper > lease.metered_until else None
-    whole = (now - span.lower) // SLICE
+    whole = (min(now, lease.last_heard_at or span.lower) - span.lower) // SLICE
     until: datetime = span.lower + whole * SLICE
     return until if until > lease.metered_until else None
 
