@@ -1,0 +1,115 @@
+"""The meter beside itself, beside the end of a lease and beside a change of bids: every instant is billed once."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from laissez.events import Outbox
+from laissez.sdk.contexts import Decision
+from markets.engine.money import amount, integral
+from markets.models import BillingSlice, Quote
+from markets.services import advising, metering
+from tenants.models import Transfer
+from tests import scenes
+from tests.elapsing import pass_time
+from tests.races.interleaving import overlapping
+from tests.racing import race
+from workers.models import Cluster, Job, Lease
+from workers.services import jobs, migrations
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+A10 = "nvidia-a10"
+BASE = 606_000
+MINUTE_US = 60_000_000
+
+
+def running(*, minutes: float) -> tuple[Cluster, scenes.FakeHost, Job]:
+    """A job whose host has confirmed its device that long ago and has just been heard."""
+    cluster = scenes.make_cluster()
+    host = scenes.make_host(cluster, nvidia_a10=1)
+    job = scenes.submit(scenes.make_tenant(), (A10, "1.0"))
+    scenes.tick(cluster)
+    host.settle()
+    pass_time(minutes * 60)
+    host.sync()
+    scenes.tick(cluster)
+    return cluster, host, job
+
+
+def charges() -> list[Transfer]:
+    return list(Transfer.objects.filter(key__startswith="slice:"))
+
+
+def test_meters_at_once_bill_a_lease_once() -> None:
+    cluster, _, job = running(minutes=3.5)
+    outcomes = race(6, lambda _: metering.meter_cluster(cluster.pk))
+    assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
+    assert BillingSlice.objects.count() == len(charges()) == 3
+    assert scenes.lease_of(job).billed_microdollars == amount(integral(BASE, 0, 3 * MINUTE_US))
+
+
+def test_a_second_meter_that_waits_for_the_first_finds_nothing_left() -> None:
+    cluster, _, job = running(minutes=2.5)
+    lease = scenes.lease_of(job)
+    _, second = overlapping(
+        lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: metering.meter_cluster(cluster.pk)
+    )
+    assert second == 0
+    assert BillingSlice.objects.count() == len(charges()) == 2
+
+
+def test_a_meter_and_the_end_of_the_lease_in_any_order_bill_all_of_it_and_no_more() -> None:
+    cluster, host, job = running(minutes=2.5)
+    acts = (lambda: metering.meter_cluster(cluster.pk), lambda: host.end(job))
+    outcomes = race(2, lambda number: acts[number]())
+    assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
+    assert_billed_to_the_end(cluster, job)
+
+
+def test_a_lease_that_ends_while_it_is_metered_is_billed_to_its_end() -> None:
+    cluster, host, job = running(minutes=2.5)
+    lease = scenes.lease_of(job)
+    overlapping(lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: host.end(job))
+    assert_billed_to_the_end(cluster, job)
+
+
+def test_a_meter_that_waits_for_the_end_of_a_lease_bills_to_that_end() -> None:
+    cluster, _, job = running(minutes=2.5)
+
+    def end(outbox: Outbox) -> None:
+        locked = jobs.lock_one(job)
+        lease = scenes.lease_of(job)
+        migrations.end_lease(locked, lease, reason=Lease.Reason.FAILED, at=outbox.now(), outbox=outbox)
+
+    overlapping(end, lambda: metering.meter_cluster(cluster.pk))
+    assert_billed_to_the_end(cluster, job)
+
+
+def assert_billed_to_the_end(cluster: Cluster, job: Job) -> None:
+    scenes.tick(cluster)
+    metering.meter_cluster(cluster.pk)
+    lease = scenes.lease_of(job, billed_during__isnull=False)
+    assert (lease.state, lease.metered_until) == (Lease.State.CLOSED, lease.billed_during.upper)
+    span_us = (lease.billed_during.upper - lease.billed_during.lower) // timedelta(microseconds=1)
+    assert {quote.price_per_hour for quote in Quote.objects.filter(type__slug=A10)} == {BASE}
+    assert lease.billed_microdollars == amount(integral(BASE, 0, span_us))
+    assert sum(slice_.amount_microdollars for slice_ in lease.slices.all()) == lease.billed_microdollars
+
+
+def test_a_bid_lowered_while_the_meter_waits_binds_from_its_own_instant() -> None:
+    cluster, host, job = running(minutes=0.5)
+    scenes.submit(scenes.make_tenant("rival"), (A10, "0.90"))
+    scenes.tick(cluster)
+    pass_time(40)
+    host.sync()
+    decision = Decision(kind="rebid", bids={A10: Decimal("0.70")})
+    _, billed = overlapping(
+        lambda outbox: advising.decide(job, decision, ask=0, outbox=outbox), lambda: metering.meter_cluster(cluster.pk)
+    )
+    assert billed == 1
+    host.end(job)
+    metering.meter_cluster(cluster.pk)
+    prices = {piece["price_per_hour"]: piece["own_bid"] for piece in BillingSlice.objects.order_by("-id")[0].pieces}
+    assert prices == {"0.900000": False, "0.700000": True}
