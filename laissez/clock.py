@@ -1,6 +1,6 @@
 """The server's only reader of a clock: market time is the database's, read once per transaction after its locks.
 
-`now()` inside PostgreSQL is the transaction's start and goes stale while a lock is awaited; `clock_timestamp()` does not.
+PostgreSQL's `now()` is the transaction's start and goes stale while a lock is awaited; `clock_timestamp()` does not.
 Everything else takes the time as an argument.
 """
 
