@@ -13,7 +13,7 @@ LAST_MARK = 0.93
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800)
 SHORTEST_WAIT = timedelta(seconds=1)
 LABEL_NEEDS = 20.0
-"""Per cent of the width below which a bar's cost does not fit into it on a small screen."""
+"""Per cent of the width that the cost needs beside a bar's dead time on a small screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _bar(stay: Stay, scale: _Scale) -> Bar:
         width=_shown(width),
         dead=_shown(min(100.0, 100 * (worked - left) / width)),
         state=stay.state,
-        has_room=width >= LABEL_NEEDS,
+        has_room=right - worked >= LABEL_NEEDS,
         stay=stay,
     )
 

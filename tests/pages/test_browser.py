@@ -78,10 +78,10 @@ def test_nothing_scrolls_sideways_on_a_small_screen(
     floor: Floor, moved: Job, signed_in: Page, live_server: LiveServer, scheme: str
 ) -> None:
     page = signed_in
-    apart(lambda: scenes.submit(floor.birch, (L4, "2.0"), name="W" * 120))
+    queued = apart(lambda: scenes.submit(floor.birch, (L4, "2.0"), name="W" * 120))
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     page.set_viewport_size({"width": 320, "height": 640})
-    for path in ("/", "/jobs", f"/jobs/{moved.public_id}", "/market/gemm"):
+    for path in ("/", "/jobs", f"/jobs/{moved.public_id}", f"/jobs/{queued.public_id}", "/market/gemm"):
         page.goto(live_server.url + path)
         assert page.evaluate("document.documentElement.scrollWidth") == 320, path
 
