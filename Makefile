@@ -28,7 +28,7 @@ up: install
 	$(BIN)/python manage.py up $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .

@@ -87,6 +87,16 @@ DROP TRIGGER bid_changes_only_by_closing ON markets_bid;
 DROP FUNCTION markets_bid_changes_only_by_closing;
 """
 
+HISTORY_TABLES = ("markets_bid", "markets_quote", "markets_clearing", "markets_billingslice")
+
+
+def _keep(table: str) -> migrations.RunSQL:
+    return migrations.RunSQL(
+        f"CREATE TRIGGER history_not_truncated BEFORE TRUNCATE ON {table}"
+        " FOR EACH STATEMENT EXECUTE FUNCTION laissez_refuse_change();",
+        f"DROP TRIGGER history_not_truncated ON {table};",
+    )
+
 
 def _guard(table: str, graph: str) -> migrations.RunSQL:
     steps = ", ".join(f"'{step}'" for step in graph.split())
@@ -109,4 +119,5 @@ class Migration(migrations.Migration):
         *(_guard(table, graph) for table, graph in GRAPHS.items()),
         migrations.RunSQL(SAME_CLUSTER, DROP_SAME_CLUSTER),
         migrations.RunSQL(HISTORY, DROP_HISTORY),
+        *(_keep(table) for table in HISTORY_TABLES),
     ]

@@ -75,6 +75,10 @@ CREATE TRIGGER checkpoint_has_its_leases_fence BEFORE INSERT ON workers_checkpoi
     FOR EACH ROW EXECUTE FUNCTION workers_checkpoint_has_its_leases_fence();
 CREATE TRIGGER checkpoint_written_once BEFORE UPDATE ON workers_checkpoint
     FOR EACH ROW EXECUTE FUNCTION laissez_refuse_change();
+CREATE TRIGGER checkpoint_not_truncated BEFORE TRUNCATE ON workers_checkpoint
+    FOR EACH STATEMENT EXECUTE FUNCTION laissez_refuse_change();
+CREATE TRIGGER lease_not_truncated BEFORE TRUNCATE ON workers_lease
+    FOR EACH STATEMENT EXECUTE FUNCTION laissez_refuse_change();
 
 CREATE FUNCTION workers_newest_checkpoint_never_goes_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -91,6 +95,8 @@ CREATE TRIGGER newest_checkpoint_never_goes_back BEFORE UPDATE ON workers_job
 DROP = """
 DROP TRIGGER newest_checkpoint_never_goes_back ON workers_job;
 DROP FUNCTION workers_newest_checkpoint_never_goes_back;
+DROP TRIGGER lease_not_truncated ON workers_lease;
+DROP TRIGGER checkpoint_not_truncated ON workers_checkpoint;
 DROP TRIGGER checkpoint_written_once ON workers_checkpoint;
 DROP TRIGGER checkpoint_has_its_leases_fence ON workers_checkpoint;
 DROP FUNCTION workers_checkpoint_has_its_leases_fence;

@@ -205,6 +205,33 @@ def lose(host_id: int, *, heard_since: datetime, outbox: Outbox) -> bool:
     return True
 
 
+def sweep(host_id: int, *, outbox: Outbox) -> bool:
+    """Close what was handed over to a host in the moment in which it was lost."""
+    host = Host.objects.select_for_update(no_key=True).get(pk=host_id)
+    if host.state != Host.State.LOST:
+        return False
+    held = Lease.objects.filter(host=host).exclude(state=Lease.State.CLOSED)
+    locked = jobs.lock(held.values_list("job_id", flat=True))
+    now = outbox.now()
+    for lease in held.select_related("job", "type").order_by("id"):
+        migrations.end_lease(
+            locked[lease.job_id],
+            lease,
+            reason=Lease.Reason.HOST_LOST,
+            at=now,
+            billed_until=host.last_heard_at,
+            outbox=outbox,
+        )
+    return True
+
+
+def lost_hosts_with_leases() -> list[int]:
+    """Lost hosts that something was handed over to meanwhile."""
+    open_leases = Lease.objects.exclude(state=Lease.State.CLOSED)
+    rows = Host.objects.filter(state=Host.State.LOST, pk__in=open_leases.values("host_id"))
+    return list(rows.order_by("pk").values_list("pk", flat=True))
+
+
 def silent_hosts(now: datetime) -> list[int]:
     """Hosts that may be lost: those not heard of for the limit. `lose` looks again under their lock."""
     due = Q(state__in=[Host.State.READY, Host.State.DRAINING], last_heard_at__lt=now - silence_limit())

@@ -31,6 +31,8 @@ def reconcile() -> None:
     now = clock.now()
     for host_id in hosts.silent_hosts(now):
         _guarded(partial(_lose, host_id, listening_since))
+    for host_id in hosts.lost_hosts_with_leases():
+        _guarded(partial(_sweep, host_id))
     for lease_id in _unconfirmed(now):
         _guarded(partial(_give_up, lease_id))
     for job_id in migrations.overdue(now):
@@ -67,6 +69,10 @@ def _note_hearing(hears: bool, outbox: Outbox) -> datetime | None:
 
 def _lose(host_id: int, listening_since: datetime, outbox: Outbox) -> bool:
     return hosts.lose(host_id, heard_since=listening_since, outbox=outbox)
+
+
+def _sweep(host_id: int, outbox: Outbox) -> bool:
+    return hosts.sweep(host_id, outbox=outbox)
 
 
 def _unstick(job_id: int, outbox: Outbox) -> bool:
