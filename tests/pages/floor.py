@@ -104,6 +104,7 @@ def moved_job(floor: Floor, *, between: Callable[[], object] = lambda: None) -> 
     between()
     floor.a10.report(job, "progress", progress=0.2, step=200, loss=1.25)
     floor.a10.checkpoint(job, 0.25)
+    floor.a10.report(job, "progress", progress=0.28, step=280, loss=1.1)
     between()
     floor.run(floor.aspen, (A10, "0.9"), (TRAINIUM, "2.0"), name="vision-transformer")
     floor.settle()

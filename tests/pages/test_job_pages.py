@@ -85,7 +85,7 @@ def test_the_page_of_a_job_that_moved_tells_its_whole_story(floor: Floor) -> Non
     text = text_of(answer)
     assert "Running on nvidia-l4 at $0.4755/h, bidding $2.0000/h. It moved here from nvidia-a10" in text
     assert "0.7731" in text
-    assert "migrate now at 25 %" in text
+    assert "migrate now at 28 %" in text
     assert "An L4 at $0.4755/h costs less" in text
     assert "nvidia-a10 → nvidia-l4 stop and copy, done" in text
     assert "first step" in text
@@ -95,7 +95,7 @@ def test_the_page_of_a_job_that_moved_tells_its_whole_story(floor: Floor) -> Non
     assert "2. nvidia-l4 runs here" in text
     page = answer.content.decode()
     assert page.count('class="arrow down done"') == 1
-    assert page.count('class="tick"') == 2
+    assert page.count('class="tick"') == 3
     assert page.count('class="bar active"') == 1
     assert page.count('class="bar closed"') == 1
 
