@@ -5,6 +5,7 @@ Safe to run again on the same database: what is there is used, tokens and the pa
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from django.contrib.auth import get_user_model
@@ -61,9 +62,10 @@ def enrolment_code(host_name: str) -> str | None:
     return transact(lambda outbox: hosts.issue_code(cluster, approves=True, now=outbox.now()))
 
 
-def units_ready() -> dict[str, int]:
-    """Usable units by type, as their hosts have last said."""
-    usable = Accelerator.objects.filter(host__cluster__slug=CLUSTER, host__state=Host.State.READY, healthy=True)
+def units_ready(since: datetime) -> dict[str, int]:
+    """Usable units by type, of hosts that have been heard since a moment."""
+    heard = Host.objects.filter(cluster__slug=CLUSTER, state=Host.State.READY, last_heard_at__gte=since)
+    usable = Accelerator.objects.filter(host__in=heard, healthy=True)
     return {slug: usable.filter(type__slug=slug).count() for slug, *_ in TYPES}
 
 

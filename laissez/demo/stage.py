@@ -1,21 +1,25 @@
 """The whole product on this machine with three hosts of emulated devices: where the story is played."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from django.conf import settings
 from django.db import connections
 
+from laissez import clock
 from laissez.demo import seed
 from laissez.sdk.client import Client
 from laissez.stack.places import StackError, make_private
 from laissez.stack.process import ProcessSpec
 from laissez.stack.product import host, listen, product, web_address
 from laissez.stack.supervisor import Supervisor
+from workers.host import enrolment
 from workers.host.sandbox import SandboxUnavailable, probe
 from workers.models import Lease
 
@@ -75,13 +79,15 @@ def standing(*, port: int, speedup: float, say: Say) -> Iterator[Stage]:
 
 def _furnish(stage: Stage, state: Path, speedup: float, say: Say) -> None:
     """Sweeps up after an earlier demo, starts the hosts and waits for their devices."""
+    began = clock.now()
     for job in seed.cancel_leftovers():
         say(f"Cancelled {job}, which an earlier demo left open.")
     options = _isolation(say)
     for slug, name, _, units in seed.TYPES:
         say(f"Starting a host with {units} emulated {name}.")
         stage.supervisor.add(_host(slug, units, stage.url, state, speedup, options))
-    stage.wait(_is_open, seconds=HOSTS_READY_SECONDS, what="the opening of the market with every device free")
+    what = "the opening of the market with every device free"
+    stage.wait(lambda: _is_open(began), seconds=HOSTS_READY_SECONDS, what=what)
 
 
 def _isolation(say: Say) -> tuple[str, ...]:
@@ -96,17 +102,27 @@ def _isolation(say: Say) -> tuple[str, ...]:
 
 def _host(slug: str, units: int, url: str, state: Path, speedup: float, options: tuple[str, ...]) -> ProcessSpec:
     name = f"demo-{slug}"
+    folder = make_private(state / "hosts") / name
+    _tell_new_address(folder, url)
     code = seed.enrolment_code(name)
     arguments = (
-        *("--server", url, "--name", name, "--state-dir", str(make_private(state / "hosts") / name)),
+        *("--server", url, "--name", name, "--state-dir", str(folder)),
         *("--emulate", f"{slug}={units}", "--emulated-speedup", f"{speedup:g}"),
         *(("--code", code) if code else ()),
     )
     return host(name, *arguments, *options, environment={})
 
 
-def _is_open() -> bool:
+def _tell_new_address(folder: Path, url: str) -> None:
+    """A host of an earlier demo knows its control plane at the port of then; a daemon gives its key to no other."""
+    known = folder / enrolment.FILE
+    if known.exists():
+        member = enrolment.Membership(**json.loads(known.read_text()))
+        enrolment.remember(folder, replace(member, server=url))
+
+
+def _is_open(since: datetime) -> bool:
     """Whether every device has been seen by its host, none is held by an earlier run, and all of it is priced."""
     wanted = {slug: units for slug, _, _, units in seed.TYPES}
     held = Lease.objects.exclude(state=Lease.State.CLOSED).exists()
-    return not held and seed.units_ready() == wanted and seed.units_priced() == wanted
+    return not held and seed.units_ready(since) == wanted and seed.units_priced() == wanted

@@ -19,7 +19,7 @@ from laissez.sdk import checkpoint, progress, resume
 
 STEPS = 400
 CHECKPOINTS = 4
-BATCH = 96
+BATCH = 256
 LEARNING_RATE = 1.5e-3
 DIMENSIONS, HIDDEN = 24, 48
 
