@@ -37,11 +37,12 @@ class StreamAdmin(LookUpOnly):
 
 @admin.register(Event)
 class EventAdmin(LookUpOnly):
-    """Events, newest first."""
+    """Events, newest first. What they carry is left out: a job's stream tells of its own bids."""
 
     list_display = ("at", "stream", "seq", "type", "subject")
     list_select_related = ("stream",)
     search_fields = ("public_id", "subject", "stream__name")
+    exclude = ("data",)
     ordering = ("-id",)
 
 

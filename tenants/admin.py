@@ -70,9 +70,10 @@ class TransferAdmin(LookUpOnly):
 
 @admin.register(Hold)
 class HoldAdmin(LookUpOnly):
-    """Funds set aside, the newest first."""
+    """Funds set aside, the newest first; not how much, which would tell a job's dearest bid."""
 
-    list_display = ("reference", "account", "amount_microdollars", "opened_at", "renewed_at", "released_at")
+    exclude = ("amount_microdollars",)
+    list_display = ("reference", "account", "opened_at", "renewed_at", "released_at")
     list_select_related = ("account__tenant",)
     search_fields = ("reference",)
     ordering = ("-id",)

@@ -6,7 +6,6 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from laissez.errors import NotFound
-from markets.engine.money import format_price
 from markets.models import Award, Bid, Notice
 from markets.selectors import exchange
 from tenants.models import Tenant
@@ -111,12 +110,13 @@ def _explain_queued(seen: JobView) -> str:
 def _obstacle(seen: JobView, bid: Bid) -> str:
     """What keeps one row of the launch table from winning."""
     row = seen.table.row(bid.type.slug)
-    own = bid.type.cap_price_per_hour if bid.max_price_per_hour is None else bid.max_price_per_hour
+    cap = bid.type.cap_price_per_hour
+    own = cap if bid.max_price_per_hour is None else min(cap, bid.max_price_per_hour)
     name = bid.type.slug
     if row is None or row.units_total == 0:
         return f"no host offers {name} at the moment"
     if own < bid.type.base_price_per_hour:
-        return f"its ${format_price(own)}/h for {name} is under the base price ${_usd(bid.type.base_price_per_hour)}/h"
+        return f"its ${_usd(own)}/h for {name} is under the base price ${_usd(bid.type.base_price_per_hour)}/h"
     if row.price is None:
         return f"{name} has not been priced yet"
     if own <= row.price and row.units_free == 0:
@@ -138,8 +138,9 @@ def _explain_running(seen: JobView) -> str:
 
 def _seat(seen: JobView, primary: Lease) -> str:
     row, bid = seen.table.row(primary.type.slug), seen.bid_on(primary.type_id)
-    price = "" if row is None or row.lease_price is None else f" at ${_usd(row.lease_price)}/h"
     own = None if bid is None else bid.keep_price_per_hour or bid.max_price_per_hour
+    paid = None if row is None or row.lease_price is None else min(row.lease_price, own or row.lease_price)
+    price = "" if paid is None else f" at ${_usd(paid)}/h"
     limit = ", bidding the cap" if bid is not None and own is None else f", bidding ${_usd(own)}/h" if own else ""
     if primary.state == "closing":
         return f"Leaving {primary.type.slug} ({primary.reason.replace('_', ' ')}) and saving its state."
