@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -30,11 +31,12 @@ def test_an_owner_who_trusts_tenants_runs_them_bare_and_the_host_says_so(
 ) -> None:
     host = new_host("--bwrap", "/bin/false", "--trust-tenants")
     script = "from laissez.sdk import progress\nprogress(1.0)\nprint('bare')"
-    lease = host.run(script)
+    bare = {"command": [sys.executable, "main.py"]}
+    lease = host.run(script, spec=bare)
     assert host.end(lease)["reason"] == "completed", host.plane.text(lease)
     assert plane.enrolments[0]["isolation"] == "none"
     assert plane.text(lease, "stdout") == "bare\n"
-    lease = host.run("import os, signal; os.fork(); print('up', flush=True); signal.pause()")
+    lease = host.run("import os, signal; os.fork(); print('up', flush=True); signal.pause()", spec=bare)
     plane.wait(lambda: "up" in plane.text(lease), "the program to start")
     mark = host.order(lease).mark
     os.kill(shims.proved_pid(host.folder(lease)) or 0, signal.SIGKILL)

@@ -103,6 +103,13 @@ def test_a_checkpoint_after_which_the_job_goes_on_is_asked_for_until_it_has_come
     assert commands([WISH], [replace(VIEW, checkpointing=True)]) == [Checkpoint("lea_1", wanted=False), RENEWED]
 
 
+def test_term_comes_before_a_hard_deadline():
+    save = replace(WISH, desired="save", deadline_seconds=20.0)
+    assert commands([save], [VIEW])[0] == Save("lea_1", NOW + 15.0)
+    assert commands([replace(save, deadline_seconds=4.0)], [VIEW])[0] == Save("lea_1", NOW + 2.0)
+    assert commands([replace(save, grace_seconds=3.0)], [VIEW])[0] == Save("lea_1", NOW + 3.0)
+
+
 def test_stopping_goes_before_saving_and_is_never_taken_back():
     stop = replace(WISH, desired="stop")
     assert isinstance(commands([stop], [replace(VIEW, told="save")])[0], Stop)

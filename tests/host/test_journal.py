@@ -106,6 +106,16 @@ def test_a_line_that_a_kill_has_cut_is_not_read(tmp_path):
     assert offset == 31
 
 
+def test_a_line_that_a_full_disk_has_cut_short_is_passed_over(tmp_path):
+    (tmp_path / "events").write_bytes(b'{"n": 1, "kind": "lo{"n": 2, "kind": "first_step"}\n{"n": 3, "kind": "log"}\n')
+    assert [event["n"] for event in eventlog.read(tmp_path / "events", 0)[0]] == [3]
+
+
+def test_text_holds_no_character_that_a_database_refuses(tmp_path):
+    EventLog(tmp_path / "events").append({"kind": "log", "text": "a\0b"})
+    assert eventlog.read(tmp_path / "events", 0)[0][0]["text"] == "a\ufffdb"
+
+
 def test_output_is_kept_up_to_its_cap_and_the_cut_is_told_once(tmp_path):
     output = OutputLog(EventLog(tmp_path / "events"), 10)
     assert output.write("stdout", "12345")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from workers.host.deadlines import TERM_SECONDS
 from workers.host.devices import Device
 from workers.host.protocol import DesiredLease, Observed, ResumePoint
 
@@ -168,7 +169,7 @@ def _steer(wish: DesiredLease, view: ObservedLease, now: float) -> list[Command]
     if wish.desired == "stop" and view.told != "stop":
         commands.append(Stop(wish.lease, now + wish.grace_seconds, "the control plane ended the lease"))
     elif wish.desired == "save" and view.told == "run":
-        commands.append(Save(wish.lease, now + wish.grace_seconds))
+        commands.append(Save(wish.lease, _last_moment(wish, now)))
     elif wish.desired == "run" and view.told == "save":
         commands.append(Continue(wish.lease))
     elif wish.desired == "run" and view.told == "run" and wish.checkpoint != view.checkpointing:
@@ -178,6 +179,14 @@ def _steer(wish: DesiredLease, view: ObservedLease, now: float) -> list[Command]
     if wish.ask > view.asked and wish.desired != "stop" and view.state in ("running", "saving"):
         commands.append(Ask(wish.lease, wish.ask))
     return commands
+
+
+def _last_moment(wish: DesiredLease, now: float) -> float:
+    """When a lease that has not saved gets TERM: at the end of its grace, and before the hard deadline's KILL."""
+    if wish.deadline_seconds is None:
+        return now + wish.grace_seconds
+    warning = min(TERM_SECONDS, wish.deadline_seconds / 2)
+    return now + min(wish.grace_seconds, wish.deadline_seconds - warning)
 
 
 def _life(wish: DesiredLease, sent_at: float, now: float, lease_ttl_seconds: float) -> float:

@@ -20,7 +20,8 @@ class EventLog:
     def append(self, event: dict[str, Any]) -> None:
         """Write one event down before anybody hears of it."""
         self.count += 1
-        line = json.dumps({"n": self.count, **event}, allow_nan=False) + "\n"
+        shown = {name: _storable(value) for name, value in event.items()}
+        line = json.dumps({"n": self.count, **shown}, allow_nan=False) + "\n"
         os.write(self._descriptor, line.encode())
 
 
@@ -33,7 +34,21 @@ def read(path: Path, offset: int) -> tuple[list[dict[str, Any]], int]:
     except FileNotFoundError:
         return [], offset
     whole = data[: data.rfind(b"\n") + 1]
-    return [json.loads(line) for line in whole.splitlines()], offset + len(whole)
+    return [event for line in whole.splitlines() if (event := _event(line)) is not None], offset + len(whole)
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """One line as an event; None for what a full disk has cut short."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "kind" in event else None
+
+
+def _storable(value: Any) -> Any:
+    """Text without the one character that databases do not hold."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
 
 
 class OutputLog:

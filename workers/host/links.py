@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,14 +38,15 @@ class Wake(Protocol):
         """At once, or after gathering for a moment."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
-    """What every link shares."""
+    """What every link shares; `store` is where checkpoints go, empty until the control plane has said so."""
 
     journal: Journal
     control_plane: ControlPlane
     artifacts: Path
     wake: Wake
+    store: str = ""
 
 
 class Link:
@@ -91,6 +91,11 @@ class Link:
             self._progress = latest
             self._around.journal.report(self.order.lease, self.order.fence, {"kind": "progress", **latest})
 
+    def check(self) -> None:
+        """Raise what has gone wrong in talking to the shim: the daemon then ends, and the next one adopts."""
+        if self._main.done() and not self._main.cancelled():
+            self._main.result()
+
     # ---- what the loop says
 
     def send(self, op: str, **fields: Any) -> None:
@@ -106,7 +111,7 @@ class Link:
         """Have the agent asked with a fresh context."""
         self._once(f"ask {number}", self._ask(number))
 
-    def commit(self, store: str) -> None:
+    def commit(self) -> None:
         """Carry on with the checkpoint that the workload waits for: upload it, or hand it the answer."""
         pending = (self.status or {}).get("pending")
         if pending is None:
@@ -115,13 +120,8 @@ class Link:
         answer = journal.checkpoint_result(self.order.lease, sequence)
         if answer is not None:
             self.send("commit", sequence=sequence, **answer)
-        elif store and not journal.checkpoint_reported(self.order.lease, sequence):
-            self._once(f"commit {sequence}", self._upload(store, pending))
-
-    def forget(self) -> None:
-        """Remove the last traces."""
-        self._around.journal.forget(self.order.lease)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        elif self._around.store and not journal.checkpoint_reported(self.order.lease, sequence):
+            self._once(f"commit {sequence}", self._upload(self._around.store, pending))
 
     async def let_go(self) -> None:
         """Stop talking to the shim and leave it alone."""
@@ -163,13 +163,16 @@ class Link:
             urgent = self._take_in() or self._differs(before)
             if before is None and self.order.artifact is not None and self.status["phase"] == "ready":
                 self._once("artifact", self._bring_artifact(Artifact(**self.order.artifact)))
+            self.commit()
             self.first_contact.set()
             self._around.wake(urgent=urgent)
 
     def _differs(self, before: dict[str, Any] | None) -> bool:
+        """Whether the control plane should hear of it at once. The end is told when the shim is gone, in one go."""
         assert self.status is not None
-        names = ("phase", "pending", "resumed")
-        return before is None or any(before[name] != self.status[name] for name in names)
+        if before is None:
+            return True
+        return self.status["phase"] != "ended" and any(before[n] != self.status[n] for n in ("phase", "resumed"))
 
     def _take_in(self) -> bool:
         """Read on in the shim's journal; whether the control plane should hear of it at once."""
@@ -185,7 +188,7 @@ class Link:
         for body in reports:
             if body["kind"] == "answer":
                 self._once(f"answer {body['ask']}", self._hand_in(body))
-        return any(body["kind"] in ("exit", "first_step") for body in reports)
+        return any(body["kind"] == "first_step" for body in reports)
 
     async def _see_to_remains(self) -> None:
         clean = await asyncio.to_thread(shims.sweep, self.directory, self.order.mark)

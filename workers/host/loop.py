@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,7 @@ class HostLoop:
             self._gathering.cancel()
             self._gathering = None
         for link in self._links.values():
+            link.check()
             link.report_progress()
         body, sent_at = self._message(), processes.now()
         try:
@@ -177,13 +179,12 @@ class HostLoop:
             if entry["state"] == "ended" and (link := self._links.get(entry["lease"])) is not None:
                 link.told_ended = True
         leases = {report["id"]: report["lease"] for report in body["reports"]}
-        for number, code, detail in answer.refused:
-            logger.warning(
-                "the control plane refused report %d of lease %s: %s %s", number, leases.get(number), code, detail
-            )
-            if code == "stale_fence" and number in leases:
-                self._stale.add(leases[number])
-        self._journal.settle(answer.acknowledged, answer.results, [number for number, _, _ in answer.refused])
+        for refusal in answer.refused:
+            lease = refusal.lease or leases.get(refusal.id, "")
+            logger.warning("the control plane refused what was said of %s: %s", lease or "a lease", refusal.detail)
+            if refusal.code == "stale_fence":
+                self._stale.add(lease)
+        self._journal.settle(answer.acknowledged, answer.results, [refusal.id for refusal in answer.refused])
         if self._journal.pending(most=1):
             self.wake(urgent=True)
         for problem in answer.unreadable:
@@ -203,8 +204,9 @@ class HostLoop:
         )
         for command in commands:
             self._apply(command, now + answer.lease_ttl_seconds)
+        self._around.store = answer.checkpoint_store
         for link in self._links.values():
-            link.commit(answer.checkpoint_store)
+            link.commit()
 
     def _apply(self, command: decisions.Command, first_until: float) -> None:
         match command:
@@ -255,9 +257,8 @@ class HostLoop:
         self._links[desired.lease] = Link(directory, order, self._around)
 
     def _forget(self, lease: str) -> None:
-        link = self._links.pop(lease, None)
-        if link is not None:
-            link.forget()
+        self._links.pop(lease, None)
+        shutil.rmtree(self._folder / lease, ignore_errors=True)
         self._journal.forget(lease)
         self._stale.discard(lease)
         self._children = [child for child in self._children if child.poll() is None]

@@ -103,7 +103,7 @@ def environment(order: Order, spec: JobSpec, places: Places, *, resumes: bool) -
     own = spec.environment
     paths = [str(places.python_path), *([own["PYTHONPATH"]] if own.get("PYTHONPATH") else [])]
     return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:{places.tools / 'bin'}",
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",

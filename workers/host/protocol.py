@@ -140,6 +140,16 @@ class DesiredLease:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something in a message that the control plane did not accept: a report (its id), or a lease's state (id 0)."""
+
+    id: int
+    lease: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class SyncAnswer:
     """The control plane's answer to one sync."""
 
@@ -147,7 +157,7 @@ class SyncAnswer:
     lease_ttl_seconds: float
     heartbeat_seconds: float
     acknowledged: int
-    refused: tuple[tuple[int, str, str], ...]
+    refused: tuple[Refusal, ...]
     results: Mapping[int, Mapping[str, Any]]
     checkpoint_store: str
     leases: tuple[DesiredLease, ...]
@@ -168,7 +178,12 @@ class SyncAnswer:
             heartbeat_seconds=float(value.get("heartbeat_seconds") or 2.0),
             acknowledged=int(value.get("acknowledged") or 0),
             refused=tuple(
-                (int(entry["id"]), str(entry.get("code", "")), str(entry.get("detail", "")))
+                Refusal(
+                    id=int(entry.get("id") or 0),
+                    lease=str(entry.get("lease") or ""),
+                    code=str(entry.get("code", "")),
+                    detail=str(entry.get("detail", "")),
+                )
                 for entry in value.get("refused") or ()
             ),
             results={int(number): result for number, result in (value.get("results") or {}).items()},

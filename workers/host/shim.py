@@ -19,14 +19,15 @@ from typing import Any
 from workers.host import control, processes
 from workers.host.deadlines import Deadlines
 from workers.host.eventlog import EventLog, OutputLog
-from workers.host.executors import CannotRun, Executor, Exit, Running, Task
+from workers.host.executors import CannotRun, Executor, Exit, Running
 from workers.host.executors.process import ProcessExecutor
-from workers.host.orders import Order, environment
+from workers.host.orders import Order
 from workers.host.outcomes import Outcome, of_data_load, of_workload
-from workers.host.pipes import Output, wait_for
+from workers.host.pipes import wait_for
+from workers.host.programs import Programs
 from workers.host.protocol import BadMessage, Callback
 from workers.host.sandbox import Sandbox, SandboxUnavailable, make_user_namespace
-from workers.host.sidecar import Sidecar, command_of
+from workers.host.sidecar import Sidecar
 from workers.host.tenure import Tenure
 from workers.host.watch import Watch
 from workers.host.workload import WorkloadSocket
@@ -36,7 +37,6 @@ IDENTITY = "shim.json"
 EVENTS = "events.jsonl"
 TENANT = "tenant"
 STATUS_SECONDS = 0.5
-UNPACK_SECONDS = 120.0
 
 
 class Shim:
@@ -47,7 +47,8 @@ class Shim:
         self.order, self.directory, self.executor = order, directory, executor
         self.spec = order.job_spec()
         self.events = EventLog(directory / EVENTS)
-        self.log = OutputLog(self.events, self.spec.limits.output_bytes)
+        log = OutputLog(self.events, self.spec.limits.output_bytes)
+        self.programs = Programs(order, executor, log, self.notify)
         checkpoints = directory / TENANT / "checkpoints"
         self.tenure = Tenure(self.events, checkpoints, Deadlines(order.until), order.pacer(), self.notify)
         self.socket = WorkloadSocket(directory / TENANT / "run/socket", self.tenure)
@@ -58,7 +59,6 @@ class Shim:
         self.resume_order: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.failed: asyncio.Future[Outcome] = loop.create_future()
         self._daemon: control.Line | None = None
-        self._outputs: list[Output] = []
         self._beside: set[asyncio.Task[None]] = set()
         self._status_due: asyncio.TimerHandle | None = None
 
@@ -69,8 +69,7 @@ class Shim:
             task.cancel()
         with contextlib.suppress(OSError):
             self.executor.clean()
-        for output in self._outputs:
-            await output.finish()
+        await self.programs.drain()
         self.events.append(outcome.report())
         self.tenure.enter("ended")
         self.notify(urgent=True)
@@ -102,7 +101,7 @@ class Shim:
         """From the artifact to the workload's end."""
         self.executor.prepare()
         await self.socket.open()
-        refused = await self._unpack(await self.artifact, self.executor.places.job)
+        refused = await self.programs.unpack(await self.artifact, self.executor.places.job)
         if refused is not None:
             return Outcome("failed", f"the artifact was refused: {refused}")
         if self.spec.data_load is not None and (failed := await self._load_data(self.spec.data_load)) is not None:
@@ -116,16 +115,15 @@ class Shim:
         return of_workload(ended, saved=self.tenure.saved, terminated=self.watch.terminated)
 
     async def _run_workload(self) -> Exit:
-        self.running = self._start("stdout", self.spec.command)
+        self.running = self.programs.start_workload()
         self.watch.running = self.running
         self.tenure.begin_pace()
         self.tenure.enter("running" if self.tenure.resumed.done() else "standby")
-        if self.spec.agent is not None:
-            self.sidecar = self._agent()
+        self.sidecar = self.programs.agent()
+        if self.sidecar is not None:
             self._beside_work(self.sidecar.start())
         ended = await wait_for(self.executor, self.running)
-        for output in self._outputs:
-            await output.finish()
+        await self.programs.drain()
         return ended
 
     async def _go_on(self) -> None:
@@ -134,12 +132,12 @@ class Shim:
         if order["state"] == "none":
             self.tenure.go_on_from(None, 0.0)
         else:
-            refused = await self._unpack(Path(order["archive"]), self.executor.places.resume)
+            refused = await self.programs.unpack(Path(order["archive"]), self.executor.places.resume)
             if refused is not None:
                 self.fail(f"the checkpoint cannot be restored: {refused}")
                 return
             if self.spec.restore is not None:
-                ended, tail = await self._call("restore", self.spec.restore, {})
+                ended, tail = await self.programs.call("restore", self.spec.restore)
                 if ended is None or not ended.clean:
                     self.fail(f"the restore callback failed: {tail}")
                     return
@@ -147,67 +145,11 @@ class Shim:
         if self.running is not None:
             self.tenure.enter("running")
 
-    async def _unpack(self, archive: Path | None, target: Path) -> str | None:
-        """Unpack an archive inside a sandbox of its own; return why it was refused."""
-        if archive is None:
-            return None
-        places = self.executor.places
-        command = [sys.executable, "-I", "-S", str(places.tools / "archives.py")]
-        command += [str(places.archive or archive), str(target), "--total-bytes", str(self.spec.limits.disk_bytes)]
-        into_resume = target == places.resume
-        task = Task(command, {}, target, archive=archive, writes_resume=into_resume)
-        ended, tail = await self._finished(self.executor.start(task), "host", UNPACK_SECONDS, quiet=True)
-        return None if ended is not None and ended.clean else tail or "unpacking did not end in time"
-
     async def _load_data(self, callback: Callback) -> Outcome | None:
-        ended, tail = await self._call("data_load", callback, {})
+        ended, tail = await self.programs.call("data_load", callback)
         if ended is not None and ended.clean:
             return None
         return of_data_load(ended, callback.timeout_seconds, tail)
-
-    async def _call(self, stream: str, callback: Callback, more: dict[str, str]) -> tuple[Exit | None, str]:
-        task = Task(callback.command, {**self._environment(), **more}, self.executor.places.job, writes_resume=True)
-        return await self._finished(self.executor.start(task), stream, callback.timeout_seconds)
-
-    async def _finished(
-        self, running: Running, stream: str, seconds: float, *, quiet: bool = False
-    ) -> tuple[Exit | None, str]:
-        """Wait for a short program; return how it ended (None: out of time, and killed) and its last output."""
-        outputs = [Output(pipe, self._logger("" if quiet else stream)) for pipe in (running.stdout, running.stderr)]
-        ended: Exit | None = None
-        try:
-            async with asyncio.timeout(seconds):
-                ended = await wait_for(self.executor, running)
-        except TimeoutError:
-            self.executor.signal(running, signal.SIGKILL)
-            await wait_for(self.executor, running)
-        for output in outputs:
-            await output.finish()
-        return ended, "\n".join(text for output in outputs if (text := output.tail()))
-
-    def _start(self, stream: str, command: tuple[str, ...]) -> Running:
-        running = self.executor.start(Task(command, self._environment(), self.executor.places.job))
-        self._outputs = [
-            Output(running.stdout, self._logger(stream)),
-            Output(running.stderr, self._logger("stderr")),
-        ]
-        return running
-
-    def _agent(self) -> Sidecar:
-        assert self.spec.agent is not None
-        variables = {name: value for name, value in self._environment().items() if name != "LAISSEZ_SOCKET"}
-        task = Task(command_of(self.spec.agent), variables, self.executor.places.job, listens=True)
-        return Sidecar(self.executor, self.spec.agent, task, self._logger("agent"))
-
-    def _environment(self) -> dict[str, str]:
-        return environment(self.order, self.spec, self.executor.places, resumes=self.order.resume_state != "none")
-
-    def _logger(self, stream: str) -> Any:
-        def write(text: str) -> None:
-            if stream and self.log.write(stream, text):
-                self.notify(urgent=False)
-
-        return write
 
     def fail(self, detail: str) -> None:
         """End the lease for this reason."""
@@ -297,9 +239,9 @@ class Shim:
         if self.order.uid is not None:
             os.chown(folder, self.order.uid, self.order.uid)
         inside = {"LAISSEZ_CHECKPOINT_DIR": str(self.executor.places.checkpoints / name)}
-        ended, _ = await self._call("save", callback, inside)
+        ended, _ = await self.programs.call("save", callback, inside)
         if ended is None or not ended.clean:
-            self._logger("host")("[the save callback failed; its directory is not a checkpoint]\n")
+            self.programs.note("the save callback failed; its directory is not a checkpoint")
             return
         fraction, step = self.tenure.reached()
         await self.tenure.checkpoint(name, fraction, step, 0.0)

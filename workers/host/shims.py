@@ -32,7 +32,7 @@ def start(directory: Path, order: Order) -> subprocess.Popen[bytes]:
         name, _, value = order.mark.partition("=")
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "PYTHONPATH": str(Path(workers.__path__[0]).parent),
+            "PYTHONPATH": os.pathsep.join([str(Path(workers.__path__[0]).parent), *_own_python_path()]),
             name: value,
         }
         with (directory / LOG).open("ab") as log:
@@ -48,6 +48,10 @@ def start(directory: Path, order: Order) -> subprocess.Popen[bytes]:
             )
     finally:
         os.close(lock)
+
+
+def _own_python_path() -> list[str]:
+    return [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
 
 
 def lives(directory: Path) -> bool:

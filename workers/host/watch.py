@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 
 from workers.host import processes
-from workers.host.deadlines import TERM_SECONDS
 from workers.host.executors import Executor, Running
 from workers.host.limits import Limits
 from workers.host.outcomes import Outcome
@@ -47,12 +46,12 @@ class Watch:
     def _due(self, now: float) -> Outcome | None:
         deadlines = self._tenure.deadlines
         due = deadlines.due(now)
-        if due == "expired":
+        if due == "expired" and deadlines.told == "run":
             return Outcome("killed", "the lease's life ended: no word from the control plane prolonged it")
         if deadlines.told != "run" and (self.running is None or not self._tenure.resumed.done()):
             return Outcome("stopped", "told to leave before its first step")
-        if due == "kill":
-            return Outcome("killed", f"did not end within {TERM_SECONDS:g} s of being told to")
+        if due in ("kill", "expired"):
+            return Outcome("killed", "told to leave, and still there at its deadline")
         if due == "term" and not self._tenure.committing:
             self.terminate_now()
         return None

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from workers.host.control import Line, serve
 
+MOST_LINES = 64
 CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -49,6 +50,8 @@ class WorkloadSocket:
             line.send({"push": "save", "save": self._keeper.wants_checkpoint})
 
     async def _serve(self, line: Line) -> None:
+        if len(self._lines) >= MOST_LINES:
+            return
         self._lines.add(line)
         if self._keeper.wants_checkpoint:
             line.send({"push": "save", "save": True})
