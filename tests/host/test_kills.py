@@ -92,6 +92,14 @@ def test_without_its_daemon_a_lease_ends_at_its_own_deadline(
     assert len(plane.said(lease, "exit")) == 1
 
 
+def test_a_shim_that_has_fallen_silent_is_ended_with_its_workload(new_host: Callable[..., Host]) -> None:
+    host = new_host()
+    lease = running(host)
+    os.kill(shim_of(host, lease), signal.SIGSTOP)
+    gone(host, lease)
+    assert host.end(lease)["reason"] == "host_lost"
+
+
 def test_daemon_and_shim_killed_together_leave_a_lease_that_is_lost_once(new_host: Callable[..., Host]) -> None:
     host = new_host()
     lease = running(host)

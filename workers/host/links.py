@@ -22,6 +22,7 @@ from workers.host.transfers import TransferFailed, fetch, sha256_of, upload
 logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.01
 SILENT_TRIES = 3
+SILENT_SECONDS = 2.0
 ARTIFACT_BYTES = 64 << 20
 HOST_LOST = {"kind": "exit", "reason": "host_lost", "exit_code": None, "signal": None}
 NOT_COMMITTED = {"accepted": False, "then": "continue"}
@@ -142,30 +143,53 @@ class Link:
             except control.Unproved as error:
                 silent += 1
                 logger.warning("lease %s: %s", self.order.lease, error)
-                if silent >= SILENT_TRIES and (pid := shims.proved_pid(self.directory)) is not None:
-                    processes.kill(pid)
+                if silent >= SILENT_TRIES:
+                    self._end_shim()
             except OSError:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 silent = 0
                 await self._listen(self._line)
-                self._line = None
+                self._line = self.status = None
                 await asyncio.sleep(RETRY_SECONDS)
         await self._see_to_remains()
         self.first_contact.set()
         self._around.wake(urgent=True)
 
     async def _listen(self, line: control.Line) -> None:
-        async for message in line.messages():
-            before, self.status = self.status, message["status"]
-            if message["status"]["phase"] != "ended":  # until its shim is gone the device is not free
-                self._phase = message["status"]["phase"]
-            urgent = self._take_in() or self._differs(before)
-            if before is None and self.order.artifact is not None and self.status["phase"] == "ready":
-                self._once("artifact", self._bring_artifact(Artifact(**self.order.artifact)))
-            self.commit()
-            self.first_contact.set()
-            self._around.wake(urgent=urgent)
+        """Take in what the shim says until the line ends; one that stays silent is no keeper any more."""
+        silent = 0
+        while silent < SILENT_TRIES:
+            try:
+                async with asyncio.timeout(SILENT_SECONDS):
+                    message = await line.receive()
+            except TimeoutError:
+                silent += 1
+                line.send({"op": "ping"})
+                continue
+            if message is None:
+                return
+            silent = 0
+            self._hear(message)
+        logger.warning("lease %s: its shim has fallen silent and is ended", self.order.lease)
+        self._end_shim()
+
+    def _end_shim(self) -> None:
+        """Kill a shim that cannot be talked to, if it provably is the one; its programs die with it."""
+        pid = shims.proved_pid(self.directory)
+        if pid is not None:
+            processes.kill(pid)
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        before, self.status = self.status, message["status"]
+        if message["status"]["phase"] != "ended":  # until its shim is gone the device is not free
+            self._phase = message["status"]["phase"]
+        urgent = self._take_in() or self._differs(before)
+        if before is None and self.order.artifact is not None and self.status["phase"] == "ready":
+            self._once("artifact", self._bring_artifact(Artifact(**self.order.artifact)))
+        self.commit()
+        self.first_contact.set()
+        self._around.wake(urgent=urgent)
 
     def _differs(self, before: dict[str, Any] | None) -> bool:
         """Whether the control plane should hear of it at once. The end is told when the shim is gone, in one go."""
