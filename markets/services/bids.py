@@ -115,7 +115,7 @@ def _price_faults(found: AcceleratorType, highest: int | None, keep: int | None,
     if highest is not None and highest < found.base_price_per_hour:
         detail = (
             f"Row {place + 1}: the maximum {format_price(highest)} for {found.slug} is under its base price "
-            f"{format_price(found.base_price_per_hour)} per accelerator-hour and can never win; raise it or drop the row."
+            f"{format_price(found.base_price_per_hour)} per accelerator-hour and never wins; raise it or drop the row."
         )
         faults.append(Fault("max_under_base", detail, f"{at}/max_price_per_hour"))
     if keep is not None and (highest is None or keep < highest):
