@@ -11,6 +11,7 @@ import pytest
 
 from tests.host.conftest import Host
 from workers.host import processes, sandbox
+from workers.host.limits import Limits
 
 pytestmark = pytest.mark.usefixtures("sandboxed")
 
@@ -247,3 +248,10 @@ def test_inside_a_container_with_few_ids_tenants_get_one_of_those() -> None:
     assert sandbox.tenant_uid(1, euid=1000, uid_map="0 0 4294967295\n") is None
     with pytest.raises(sandbox.SandboxUnavailable, match="no second user id"):
         sandbox.tenant_uid(0, euid=0, uid_map="0 1000 1\n")
+
+
+def test_what_lies_below_the_private_tmp_is_shown_in_it() -> None:
+    """A clone under /tmp has its interpreter there: the private /tmp must be made before the folders above it."""
+    box = sandbox.Sandbox(Path("bwrap"), None, Limits())
+    words = box.command([sandbox.Bind(Path("/usr/share"), Path("/tmp/clone/.venv"))], info=3, order=4)
+    assert words.index("/tmp") < words.index("/tmp/clone") < words.index("/tmp/clone/.venv")

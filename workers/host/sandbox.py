@@ -158,11 +158,11 @@ class Sandbox:
             str(self.bwrap),
             *self._namespaces(),
             *("--die-with-parent", "--new-session", "--clearenv", "--hostname", "lease", "--info-fd", str(info)),
+            *self._memory("/tmp"),  # first: what is shown may lie below it
             *_ancestors([*(bind.target for bind in every), TOOLS / "bin/python"]),
             *machine_options(),
             *("--proc", "/proc", "--dev", "/dev"),
             *self._memory("/dev/shm"),
-            *self._memory("/tmp"),
             *(word for bind in every for word in (bind.option(), str(bind.source), str(bind.target))),
             *("--symlink", sys.executable, str(TOOLS / "bin/python")),
             *("--remount-ro", "/dev", "--remount-ro", "/"),
@@ -187,7 +187,8 @@ class Sandbox:
 
 def _ancestors(targets: Iterable[Path]) -> list[str]:
     """Options that make every directory above the targets readable: bubblewrap alone makes them private to root."""
-    folders = {folder for target in targets for folder in target.parents if folder != Path("/")}
+    folders = {folder for target in targets for folder in target.parents}
+    folders -= {Path("/"), Path("/tmp")}
     return [word for folder in sorted(folders) for word in ("--perms", "0755", "--dir", str(folder))]
 
 
