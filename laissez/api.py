@@ -37,9 +37,10 @@ MAX_LIMIT = 200
 class RequestIdMiddleware(MiddlewareMixin):
     """Names every request, so that an error page, an answer's header and a log line can be put together."""
 
-    def process_request(self, request: HttpRequest) -> None:
-        """Draw the id before anything can fail."""
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Draw the id before anything can fail. An address with a NUL, which no database can look for, is nowhere."""
         request.request_id = new_id("req")  # type: ignore[attr-defined]
+        return handle_not_found(request, Http404()) if "\x00" in request.path_info else None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Tell it to the client."""

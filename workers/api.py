@@ -5,12 +5,13 @@ from functools import partial
 from typing import Any
 
 from django.http import FileResponse
-from rest_framework.parsers import BaseParser, JSONParser
+from rest_framework.parsers import BaseParser
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from laissez.bodies import MendingJSONParser
 from laissez.errors import Fault, Invalid, NotFound, Refused
 from laissez.events import Outbox, transact
 from tenants.api import principal
@@ -100,13 +101,13 @@ class SyncView(APIView):
 
     authentication_classes = [HostAuthentication]
     permission_classes = [IsHost]
-    parser_classes = [JSONParser]
+    parser_classes = [MendingJSONParser]
 
     def post(self, request: Request) -> Response:
         """Take in one message of a host."""
         host = host_of(request)
-        message = _message(_object(request.data))
         try:
+            message = _message(_object(request.data))
             answer = transact(lambda outbox: sync.sync(host.pk, message, outbox=outbox))
         except Refused as refusal:
             transact(partial(sync.report_refusal, host.pk, refusal))

@@ -1,0 +1,88 @@
+"""Reading JSON bodies: what no database can hold, or nobody would send in earnest, does not get past here.
+
+PostgreSQL's texts have no NUL and no lone surrogates, and its JSON no endless numbers. A tenant is told where such a
+thing stands. A host is not: it passes on what tenants' programs print, which must never silence it, so its texts are
+mended instead.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from rest_framework.exceptions import ParseError
+from rest_framework.parsers import JSONParser
+
+from laissez.errors import Fault, Invalid
+
+MAX_DEPTH = 64
+
+
+class StrictJSONParser(JSONParser):
+    """For everybody: a 400 that names the place of every value that could not be stored."""
+
+    def parse(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the body."""
+        value = _read(super().parse, *args, **kwargs)
+        if faults := list(_faults(value)):
+            raise Invalid(faults)
+        return value
+
+
+class MendingJSONParser(JSONParser):
+    """For hosts: a character that could not be stored becomes U+FFFD."""
+
+    def parse(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the body."""
+        return _mended(_read(super().parse, *args, **kwargs), depth=0)
+
+
+def _read(parse: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return parse(*args, **kwargs)
+    except RecursionError as error:
+        raise _too_deep() from error
+
+
+def _too_deep() -> ParseError:
+    return ParseError(f"JSON parse error - the body is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _faults(body: Any) -> Iterator[Fault]:
+    """The values of a body that could not be stored, outermost first."""
+    pending: list[tuple[str, Any, int]] = [("", body, 0)]
+    while pending:
+        at, value, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        if isinstance(value, str) and not _is_storable(value):
+            yield Fault("bad_value", f"{value[:80]!r} contains a NUL or half a surrogate pair.", at)
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield Fault("bad_value", "The number is beyond all bounds.", at)
+        elif isinstance(value, list):
+            pending += [(f"{at}/{place}", item, depth + 1) for place, item in enumerate(value)]
+        elif isinstance(value, dict):
+            if not all(map(_is_storable, value)):
+                yield Fault("bad_value", "The name of a member contains a NUL or half a surrogate pair.", at)
+            pending += [
+                (f"{at}/{_escaped(name)}", item, depth + 1) for name, item in value.items() if _is_storable(name)
+            ]
+
+
+def _is_storable(text: str) -> bool:
+    return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _mended(value: Any, *, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise _too_deep()
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_mended(item, depth=depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {_mended(name, depth=depth + 1): _mended(item, depth=depth + 1) for name, item in value.items()}
+    return value
