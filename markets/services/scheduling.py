@@ -50,8 +50,9 @@ def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     if quiet and (cluster.next_due_at is None or now < cluster.next_due_at):
         _stamp(cluster, now)
         return Outcome.UNCHANGED
-    _clear(cluster, snapshot, overdue, ready, lapsing, spent, outbox)
-    cluster.book_fingerprint = fingerprint
+    acted = _clear(cluster, snapshot, overdue, ready, lapsing, spent, outbox)
+    # What was acted upon may be undone before the next tick; the same floor then has to be acted upon again.
+    cluster.book_fingerprint = "" if acted else fingerprint
     cluster.next_due_at = _next_due(snapshot.floor, now)
     _stamp(cluster, now)
     return Outcome.CLEARED
@@ -76,7 +77,12 @@ def _clear(
     lapsing: Mapping[int, Award],
     spent: set[int],
     outbox: Outbox,
-) -> None:
+) -> bool:
+    """Clear and act.
+
+    Returns:
+        Whether any action of the plan was carried out.
+    """
     now = outbox.now()
     decided = plan(snapshot.floor, cluster.rule)
     moved_prices = pricing.moved(cluster, decided.clearing, ASK_THRESHOLD_PER_MILLE)
@@ -97,6 +103,7 @@ def _clear(
     for job_id in sorted(concerned & locked.keys()):
         jobs.ask_agent(locked[job_id], "price", now=now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
+    return bool(applier.applied)
 
 
 def _acted_on(decided: Plan) -> set[int]:
