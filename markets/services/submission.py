@@ -36,7 +36,7 @@ def submit(tenant: Tenant, body: object, *, outbox: Outbox) -> Job:
         )
     table = _table(body, cluster, faults)
     artifact = _artifact(tenant, spec, faults)
-    _check_row_artifacts(tenant, spec, faults)
+    _check_row_artifacts(tenant, spec.document["rows"] if spec else [], faults)
     if faults or spec is None or cluster is None:
         raise Invalid(faults)
     _check_room(tenant)
@@ -84,10 +84,12 @@ def _artifact(tenant: Tenant, spec: specs.Spec | None, faults: list[Fault]) -> A
     return found
 
 
-def _check_row_artifacts(tenant: Tenant, spec: specs.Spec | None, faults: list[Fault]) -> None:
-    for place, row in enumerate(spec.document["rows"] if spec else []):
-        if row.get("artifact") is not None and artifacts.of_tenant(tenant, row["artifact"]) is None:
-            detail = f"Row {place + 1}: there is no artefact {row['artifact']!r}; upload its directory first."
+def _check_row_artifacts(tenant: Tenant, rows: object, faults: list[Fault]) -> None:
+    """That the artefacts which rows bring of their own are there. Rows of another form have their faults by now."""
+    for place, row in enumerate(rows if isinstance(rows, list) else []):
+        named = row.get("artifact") if isinstance(row, dict) else None
+        if isinstance(named, str) and artifacts.of_tenant(tenant, named) is None:
+            detail = f"Row {place + 1}: there is no artefact {named!r}; upload its directory first."
             faults.append(Fault("unknown_artifact", detail, f"/rows/{place}/artifact"))
 
 
@@ -130,7 +132,7 @@ def change_table(job: Job, rows: object, *, expected_version: int | None, outbox
     if expected_version is not None and expected_version != job.version:
         detail = f"The launch table is at version {job.version}, not {expected_version}; look at it again."
         raise Conflict("version_conflict", detail)
-    table = bids.parse_table(rows, job.cluster)
+    table = _new_table(job, rows)
     _keep_held_rows(job, table)
     now = outbox.now()
     bids.replace_table(job, table, origin=Bid.Origin.TENANT, now=now)
@@ -141,6 +143,19 @@ def change_table(job: Job, rows: object, *, expected_version: int | None, outbox
     data = {"rows": [_row_json(row) for row in table], "origin": "tenant"}
     outbox.add(f"job:{job.public_id}", "org.laissez.market.bid.changed.v1", job.public_id, data)
     return job
+
+
+def _new_table(job: Job, rows: object) -> list[bids.TableRow]:
+    """The launch table as submitting would have checked it, since hosts and agents read its rows too."""
+    faults = specs.row_faults(rows)
+    _check_row_artifacts(job.tenant, rows, faults)
+    try:
+        table = bids.parse_table(rows, job.cluster)
+    except Invalid as invalid:
+        faults.extend(invalid.faults)
+    if faults:
+        raise Invalid(faults)
+    return table
 
 
 def _keep_held_rows(job: Job, table: list[bids.TableRow]) -> None:

@@ -120,6 +120,13 @@ def parse(body: object) -> Spec:
     )
 
 
+def row_faults(rows: object) -> list[Fault]:
+    """What is wrong with a launch table's rows but for their prices and types."""
+    check = _Check()
+    check.rows({"rows": rows})
+    return check.faults
+
+
 class _Check:
     """Collects faults instead of stopping at the first."""
 
@@ -193,7 +200,7 @@ class _Check:
         kinds = [name for name in ("policy", "class", "command") if value.get(name)]
         if len(kinds) != 1:
             self.fault("/agent", "agent needs exactly one of policy, class and command.")
-        if value.get("policy") is not None and value["policy"] not in POLICIES:
+        if value.get("policy") is not None and value["policy"] not in list(POLICIES):
             known = ", ".join(sorted(POLICIES))
             self.fault("/agent/policy", f"{value['policy']!r} is not a policy; known are {known}.", "unknown_policy")
         if value.get("params") is not None and not isinstance(value["params"], dict):
