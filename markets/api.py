@@ -1,5 +1,6 @@
 """The market's API: the exchange for everybody with `prices:read`, a tenant's jobs, and an agent's way back in."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from tenants.api import act_once, principal
 from tenants.auth import scope
 from workers.auth import HostAuthentication, IsHost, host_of
 from workers.models import Cluster, Host, Job, Lease
-from workers.services import jobs
+from workers.services import jobs, sync
 
 
 class MarketsView(APIView):
@@ -140,8 +141,8 @@ class MigrateView(JobActView):
 
     def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
         """Now, or at the next checkpoint."""
-        body = request.data if isinstance(request.data, dict) else {}
-        return submission.move(job, moment=body.get("moment", "checkpoint"), outbox=outbox)
+        moment = _members(request, "moment").get("moment", "checkpoint")
+        return submission.move(job, moment=moment, outbox=outbox)
 
 
 class BidsView(APIView):
@@ -153,7 +154,7 @@ class BidsView(APIView):
         """Replace it; `If-Match` guards against somebody else's change."""
         found = submission.of_tenant(principal(request).tenant, job)
         version = _version(request.headers.get("If-Match"))
-        rows = request.data.get("rows") if isinstance(request.data, dict) else None
+        rows = _members(request, "rows").get("rows")
 
         def work(outbox: Outbox) -> dict[str, Any]:
             return _job_json(submission.change_table(found, rows, expected_version=version, outbox=outbox))
@@ -169,7 +170,7 @@ class HostContextView(APIView):
 
     def get(self, request: Request, lease: str) -> Response:
         """The context of the job whose primary lease this is."""
-        row = _lease_of(host_of(request), lease, request.query_params.get("fence"))
+        row = _spoken_for(host_of(request), lease, request.query_params.get("fence"))
         now = clock.now()
         job = row.job
         cause = job.ask_cause if job.ask_number > job.answered_number else "heartbeat"
@@ -187,7 +188,7 @@ class HostDecisionView(APIView):
         """Put it into effect under the lease's fence; a decision that cannot be is answered with why, and is a stay."""
         body = request.data if isinstance(request.data, dict) else {}
         host, fence = host_of(request), body.get("fence")
-        row = _lease_of(host, lease, fence)
+        row = _spoken_for(host, lease, fence)
         decision, ask = _decision(body.get("decision")), _ask(body.get("ask"))
 
         def work(outbox: Outbox) -> str:
@@ -221,6 +222,16 @@ def _ask(value: Any) -> int:
     return value
 
 
+def _spoken_for(host: Host, public_id: str, fence: Any) -> Lease:
+    """`_lease_of`, telling operators of a host that comes with a stale fence."""
+    try:
+        return _lease_of(host, public_id, fence)
+    except Conflict as refusal:
+        if refusal.code == "stale_fence":
+            transact(partial(sync.report_refusal, host.pk, refusal))
+        raise
+
+
 def _lease_of(host: Host, public_id: str, fence: Any) -> Lease:
     """The primary lease of this host with this fence; anything else is no such lease, or a stale one."""
     row = Lease.objects.filter(host=host, public_id=public_id).select_related("job__cluster", "job__tenant").first()
@@ -231,6 +242,18 @@ def _lease_of(host: Host, public_id: str, fence: Any) -> Lease:
     if row.state == Lease.State.CLOSED or row.primary_during is None or row.primary_during.upper is not None:
         raise Conflict("not_primary", f"Lease {public_id} does not speak for its job any more.")
     return row
+
+
+def _members(request: Request, *known: str) -> Mapping[str, Any]:
+    """The members of a body that is an object and has no others."""
+    body = request.data
+    if not isinstance(body, dict):
+        raise Invalid([Fault("bad_body", f"The body is not an object with {', '.join(known)}.")])
+    unknown = sorted(set(body) - set(known))
+    if unknown:
+        detail = "{!r} is not a field here; known are " + ", ".join(known) + "."
+        raise Invalid([Fault("unknown_field", detail.format(name), f"/{name}") for name in unknown])
+    return body
 
 
 def _cluster(slug: str) -> Cluster:

@@ -20,6 +20,7 @@ from workers.services import announce, jobs, migrations
 
 CODE_LIFE = timedelta(hours=24)
 MAX_ACCELERATORS = 64
+MAX_INDEX = 1023
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,9 @@ def _check_devices(devices: Sequence[Device], types: dict[str, AcceleratorType])
             known = ", ".join(sorted(types)) or "none yet"
             detail = f"{device.type!r} is not a type of this cluster, which has: {known}."
             faults.append(Fault("unknown_type", detail, f"{at}/type"))
+        if not 0 <= device.index <= MAX_INDEX:
+            detail = f"Index {device.index} is not a number from 0 to {MAX_INDEX}."
+            faults.append(Fault("bad_index", detail, f"{at}/index"))
         if device.index in seen:
             faults.append(Fault("repeated_index", f"Index {device.index} is given twice.", f"{at}/index"))
         seen.add(device.index)

@@ -4,7 +4,7 @@ A workload's words count only while its lease is the job's primary one; a host's
 always count.
 """
 
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,9 +20,12 @@ from workers.services import announce, jobs, leases, migrations
 
 LOG_BYTES_PER_LEASE = 4 * 1024 * 1024
 LOG_BYTES_PER_CHUNK = 256 * 1024
+MAX_NUMBER = 1e300
 _STREAMS = frozenset({"stdout", "stderr", "data_load", "agent", "host"})
 _RETRIED = frozenset({"data_load_failed", "sandbox_failed", "killed"})
 _NOT_ITS_FAULT = frozenset({"host_lost", "stopped"})  # the host went away, or ended it by its own clock
+_EXIT_REASONS = frozenset({"completed", "failed"}) | _RETRIED | _NOT_ITS_FAULT
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def _checkpoint(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, 
         fence=lease.fence,
         sequence=_required_whole(body, "sequence"),
         uri=_text(body, "uri", 1000),
-        sha256=_text(body, "sha256", 64),
+        sha256=_sha256(body),
         size_bytes=_required_whole(body, "size_bytes"),
         progress=_fraction(body, "progress"),
         step=_whole(body, "step"),
@@ -144,7 +147,7 @@ def _agent(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, outbo
 
 def _exit(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, outbox: Outbox) -> None:
     """The processes of a lease have ended; what becomes of the job depends on whose end it was."""
-    reason, detail = _text(body, "reason", 32), str(body.get("detail", ""))[:500]
+    reason, detail = _exit_reason(body), str(body.get("detail", ""))[:500]
     code = _whole(body, "exit_code")
     if lease.state in (Lease.State.CLOSING, Lease.State.CLOSED):
         _exit_while_closing(job, lease, reason, code, now, outbox)
@@ -209,7 +212,7 @@ def _fraction(body: Mapping[str, Any], name: str) -> float:
 
 def _number_or_none(body: Mapping[str, Any], name: str) -> float | None:
     value = body.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -MAX_NUMBER < value < MAX_NUMBER:
         return None
     return float(value)
 
@@ -230,6 +233,21 @@ def _text(body: Mapping[str, Any], name: str, limit: int) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= limit:
         raise Refused("bad_value", f"{name} is {value!r}, not a text of 1 to {limit} characters.", f"/{name}")
+    return value
+
+
+def _sha256(body: Mapping[str, Any]) -> str:
+    value = _text(body, "sha256", 64)
+    if not _SHA256.fullmatch(value):
+        raise Refused("bad_value", f"sha256 is {value!r}, not 64 hexadecimal digits in lower case.", "/sha256")
+    return value
+
+
+def _exit_reason(body: Mapping[str, Any]) -> str:
+    value = _text(body, "reason", 32)
+    if value not in _EXIT_REASONS:
+        known = ", ".join(sorted(_EXIT_REASONS))
+        raise Refused("bad_value", f"reason is {value!r}; it must be one of {known}.", "/reason")
     return value
 
 
