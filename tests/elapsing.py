@@ -6,7 +6,7 @@ from django.db import connection, transaction
 
 SHIFTED = {
     "timestamp with time zone": "{column} - %s",
-    "tstzrange": "tstzrange(lower({column}) - %s, upper({column}) - %s)",
+    "tstzrange": "CASE WHEN {column} IS NOT NULL THEN tstzrange(lower({column}) - %s, upper({column}) - %s) END",
 }
 COLUMNS = """
     SELECT table_name, column_name, data_type FROM information_schema.columns
