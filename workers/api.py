@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from django.http import FileResponse
+from django.http import HttpResponse
 from rest_framework.parsers import BaseParser
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
@@ -121,10 +121,10 @@ class HostArtifactView(APIView):
     authentication_classes = [HostAuthentication]
     permission_classes = [IsHost]
 
-    def get(self, request: Request, sha256: str) -> FileResponse:
-        """The bytes, for a host that has a lease needing them."""
+    def get(self, request: Request, sha256: str) -> HttpResponse:
+        """The bytes, for a host that has a lease needing them; bounded, as uploads are."""
         path = artifacts.for_host(host_of(request), sha256)
-        return FileResponse(path.open("rb"), content_type="application/x-tar")
+        return HttpResponse(path.read_bytes(), content_type="application/x-tar")
 
 
 def _message(body: Mapping[str, Any]) -> sync.Message:
