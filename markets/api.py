@@ -1,5 +1,6 @@
 """The market's API: the exchange for everybody with `prices:read`, a tenant's jobs, and an agent's way back in."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -89,14 +90,14 @@ class JobView(APIView):
         return answer
 
 
-class JobActView(APIView):
+class JobActView(ABC, APIView):
     """One act on one job; the subclasses say which."""
 
     permission_classes = [scope("jobs:write")]
 
+    @abstractmethod
     def act(self, job: Job, request: Request, outbox: Outbox) -> Job:
         """Do it; the job is the tenant's own."""
-        raise NotImplementedError
 
     def post(self, request: Request, job: str) -> Response:
         """Do it once per `Idempotency-Key`, and answer with the job as it is then."""
