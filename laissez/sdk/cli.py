@@ -203,12 +203,22 @@ def job_migrate(session: Session, job_id: str, moment: str) -> None:
 @click.argument("job_id", metavar="JOB")
 @click.option("--set", "changes", multiple=True, metavar="TYPE=PRICE", help="A new max price per hour, or cap.")
 @click.option("--keep", "keeps", multiple=True, metavar="TYPE=PRICE", help="A new keep price per hour.")
+@click.option("--add", "added", multiple=True, metavar="TYPE=PRICE", help="A further row, below the others.")
+@click.option("--drop", "dropped", multiple=True, metavar="TYPE", help="A row to leave out.")
 @session_command
-def job_bids(session: Session, job_id: str, changes: tuple[str, ...], keeps: tuple[str, ...]) -> None:
-    """Show JOB's launch table, or change prices in it."""
+def job_bids(
+    session: Session,
+    job_id: str,
+    changes: tuple[str, ...],
+    keeps: tuple[str, ...],
+    added: tuple[str, ...],
+    dropped: tuple[str, ...],
+) -> None:
+    """Show JOB's launch table, or change it."""
     rows = session.client.job(job_id)["rows"]
-    if changes or keeps:
-        changed = changed_rows(rows, pairs(changes), pairs(keeps))
+    if changes or keeps or added or dropped:
+        changed = changed_rows(rows, pairs(changes), pairs(keeps), dropped)
+        changed += [{"accelerator_type": kind, "max_price_per_hour": price} for kind, price in pairs(added).items()]
         rows = session.client.rebid(job_id, changed).get("rows", changed)
     session.out.items(rows, pages.ROW_COLUMNS, key="accelerator_type", empty="No open bids.")
 
@@ -227,9 +237,11 @@ def pairs(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def changed_rows(rows: list[JsonObject], maxima: dict[str, str], keeps: dict[str, str]) -> list[JsonObject]:
-    """The table as the API takes it, with the changed prices in their rows. Raises for a type that has no row."""
-    missing = (maxima.keys() | keeps.keys()) - {row["accelerator_type"] for row in rows}
+def changed_rows(
+    rows: list[JsonObject], maxima: dict[str, str], keeps: dict[str, str], dropped: tuple[str, ...]
+) -> list[JsonObject]:
+    """The table as the API takes it, with changed prices and without dropped rows. Raises for a type without a row."""
+    missing = (maxima.keys() | keeps.keys() | set(dropped)) - {row["accelerator_type"] for row in rows}
     if missing:
         raise click.BadParameter(f"the job's table has no row for {', '.join(sorted(missing))}")
     return [
@@ -239,6 +251,7 @@ def changed_rows(rows: list[JsonObject], maxima: dict[str, str], keeps: dict[str
             "keep_price_per_hour": keeps.get(row["accelerator_type"], row.get("keep_price_per_hour")),
         }
         for row in rows
+        if row["accelerator_type"] not in dropped
     ]
 
 

@@ -184,6 +184,18 @@ def test_bids_are_changed_row_by_row_and_the_others_stay(server: FakeServer, hom
         assert laissez(server, home, "job", "bids", "job_0", "--set", change).exit_code == 2
 
 
+def test_a_row_can_be_added_and_another_dropped(server: FakeServer, home: Path):
+    server.jobs["job_0"] = {
+        "job": "job_0",
+        "state": "queued",
+        "rows": [{"accelerator_type": "nvidia-a10", "max_price_per_hour": "0.652", "keep_price_per_hour": None}],
+    }
+    words = ("job", "bids", "job_0", "--add", "nvidia-l4=0.60", "--drop", "nvidia-a10")
+    assert laissez(server, home, *words).exit_code == 0
+    assert server.jobs["job_0"]["rows"] == [{"accelerator_type": "nvidia-l4", "max_price_per_hour": "0.60"}]
+    assert laissez(server, home, "job", "bids", "job_0", "--drop", "nvidia-h100").exit_code == 2
+
+
 def test_the_market_shows_prices_with_their_unit_and_their_age(server: FakeServer, home: Path):
     for words in (["market", "show"], ["market", "show", "gemm"]):
         text = laissez(server, home, *words).stdout
