@@ -11,6 +11,7 @@ from typing import Any
 from laissez.demo.story import CLUSTER, CONTESTED_TYPE
 from markets.engine.money import format_price
 from markets.models import Bid, BillingSlice, Quote
+from markets.presentation import resume_seconds
 from workers.models import Job, Lease, Migration, ProgressSample
 
 Json = dict[str, Any]
@@ -123,19 +124,6 @@ def migrations_of(names: Mapping[int, str], axis: Axis) -> list[Json]:
         }
         for move in rows.order_by("id")
     ]
-
-
-def resume_seconds(move: Migration) -> float | None:
-    """Real seconds from the later of "destination active" and "source stopped" to the first step after the restore.
-
-    A source that overlaps goes on until that step; there the saved state's arrival takes the place of its stopping.
-    """
-    if move.first_step_at is None:
-        return None
-    overlapped = move.source_stopped_at is None or move.source_stopped_at > move.first_step_at
-    stopped = move.transferring_at if overlapped else move.source_stopped_at
-    began = [moment for moment in (move.destination_active_at, stopped) if moment is not None]
-    return round((move.first_step_at - max(began)).total_seconds(), 3) if began else None
 
 
 def loss_before(move: Migration) -> float | None:
