@@ -3,9 +3,11 @@
 A decision is the tenant's own act through its agent, so it is checked like any other change of bids.
 """
 
+import logging
 from datetime import datetime
 from functools import partial
 
+from django.db import DatabaseError
 from django.db.models import Q
 
 from laissez.errors import Fault, Invalid, Refused
@@ -19,11 +21,20 @@ from markets.services import actions, bids, funds
 from workers.models import Cluster, Job
 from workers.services import jobs, leases, migrations
 
+logger = logging.getLogger(__name__)
+
 
 def advise_queue(cluster_id: int) -> None:
-    """Ask the policy of every queued job for which the exchange has moved since it was last asked."""
+    """Ask the policy of every queued job for which the exchange has moved since it was last asked.
+
+    A job whose policy fails, or whose new bids its tenant cannot back, keeps its bids, and stops no other job.
+    """
     for job_id in _unadvised(cluster_id):
-        transact(partial(_advise_one, job_id))
+        try:
+            transact(partial(_advise_one, job_id))
+        except (ArithmeticError, ValueError, Refused, DatabaseError) as error:
+            logger.warning("the policy of job %s was not followed: %s: %s", job_id, type(error).__name__, error)
+            transact(partial(_park, job_id, f"{type(error).__name__}: {error}"))
 
 
 def _unadvised(cluster_id: int) -> list[int]:
@@ -38,10 +49,17 @@ def _unadvised(cluster_id: int) -> list[int]:
 def _advise_one(job_id: int, outbox: Outbox) -> None:
     job = jobs.lock([job_id]).get(job_id)
     if job is not None and job.state == Job.State.QUEUED:
-        before = funds.open_hold(job)
         advise(job, cause="price", now=outbox.now())
-        if before is not None:
-            funds.renew(job, outbox)
+        funds.reserve(job, outbox)
+
+
+def _park(job_id: int, detail: str, outbox: Outbox) -> None:
+    """Ask this job's policy again only when the exchange moves again, and tell its tenant."""
+    job = jobs.lock([job_id]).get(job_id)
+    if job is not None:
+        Job.objects.filter(pk=job.pk).update(advised_at=outbox.now())
+        data = {"outcome": "failed", "detail": detail[:500], "meaning": "stay"}
+        outbox.add(f"job:{job.public_id}", "org.laissez.market.agent.failed.v1", job.public_id, data)
 
 
 def advise(job: Job, *, cause: str, now: datetime) -> None:

@@ -7,7 +7,7 @@ lease that cannot be billed stops no other.
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -73,10 +73,18 @@ def meter_cluster(cluster_id: int) -> int:
         except (DatabaseError, Refused):
             logger.exception("lease %s could not be billed; it is tried again at the next tick", lease_id)
     for job_id in _settled(cluster_id):
-        transact(partial(_release, job_id))
+        _guarded(partial(_release, job_id), job_id)
     for job_id in _over_budget(cluster_id, now):
-        transact(partial(_warn, job_id))
+        _guarded(partial(_warn, job_id), job_id)
     return billed
+
+
+def _guarded(work: Callable[[Outbox], None], job_id: int) -> None:
+    """One job in a transaction of its own: what goes wrong with it stops no other."""
+    try:
+        transact(work)
+    except (DatabaseError, Refused):
+        logger.exception("the funds of job %s could not be settled; it is tried again at the next tick", job_id)
 
 
 def _due(cluster_id: int, now: datetime) -> list[int]:

@@ -69,6 +69,7 @@ TABLES = {
     "too many rows": ([row()] * 17, "too_many_rows", "/rows"),
     "unknown field of a row": ([row(price_limit="1")], "unknown_field", "/rows/0/price_limit"),
     "hours that are no number": ([row(expected_hours="long")], "bad_value", "/rows/0/expected_hours"),
+    "hours too few for arithmetic": ([row(expected_hours="1e-999999")], "bad_value", "/rows/0/expected_hours"),
     "hours below zero": ([row(expected_hours="-1")], "bad_value", "/rows/0/expected_hours"),
     "artefact of a row that is not there": ([row(artifact="art_none")], "unknown_artifact", "/rows/0/artifact"),
     "command of a row that is a text": ([row(command="python x")], "bad_value", "/rows/0/command"),

@@ -18,6 +18,8 @@ MAX_CALLBACK_SECONDS = 24 * 3600
 MAX_ENVIRONMENT = 100
 MAX_WORDS = 256
 MAX_TEXT = 4096
+LEAST_HOURS = Decimal("0.000001")  # policies divide by hours: bounds keep their arithmetic within bounds
+MOST_HOURS = Decimal(1_000_000)
 DEFAULTS: Mapping[str, Any] = {
     "heartbeat_seconds": 10,
     "max_attempts": 3,
@@ -182,7 +184,8 @@ class _Check:
         self.unknown(row, _ROW_FIELDS, at)
         hours = row.get("expected_hours")
         if hours is not None and not _is_positive_decimal(hours):
-            detail = f'Row {place + 1}: expected_hours is {hours!r}; it must be a positive decimal such as "0.23".'
+            span = f'from {LEAST_HOURS} to {MOST_HOURS}, such as "0.23"'
+            detail = f"Row {place + 1}: expected_hours is {hours!r}; it must be a decimal {span}."
             self.fault(f"{at}/expected_hours", detail)
         if (command := self.words(row, "command", at, required=False)) is not None:
             row = {**row, "command": command}
@@ -286,7 +289,7 @@ def _is_positive_decimal(value: object) -> bool:
         hours = Decimal(value)
     except InvalidOperation:
         return False
-    return hours.is_finite() and 0 < hours < 1_000_000
+    return hours.is_finite() and LEAST_HOURS <= hours <= MOST_HOURS
 
 
 def _is_number(value: object, least: float, most: float) -> bool:
