@@ -3,7 +3,7 @@
 from django.urls import path
 
 from markets import api
-from markets.views import pages
+from markets.views import jobs, market
 
 urlpatterns = [
     path("api/v1/markets", api.MarketsView.as_view()),
@@ -18,10 +18,10 @@ urlpatterns = [
     path("api/v1/jobs/<str:job>/migrate", api.MigrateView.as_view()),
     path("api/v1/host/leases/<str:lease>/context", api.HostContextView.as_view()),
     path("api/v1/host/leases/<str:lease>/decision", api.HostDecisionView.as_view()),
-    path("", pages.landing, name="landing"),
-    path("market/", pages.markets, name="markets"),
-    path("market/<slug:cluster>", pages.market, name="market"),
-    path("jobs", pages.jobs, name="jobs"),
-    path("jobs/<str:job>", pages.job, name="job"),
-    path("jobs/<str:job>/cancel", pages.cancel, name="cancel"),
+    path("", market.landing, name="landing"),
+    path("market/", market.markets, name="markets"),
+    path("market/<slug:cluster>", market.market, name="market"),
+    path("jobs", jobs.jobs, name="jobs"),
+    path("jobs/<str:job>", jobs.job, name="job"),
+    path("jobs/<str:job>/cancel", jobs.cancel, name="cancel"),
 ]

@@ -64,11 +64,11 @@ def duration(span: timedelta | float | None) -> str:
 
 
 @register.simple_tag
-def utc(moment: datetime | None, now: datetime | None = None) -> SafeString | str:
-    """A moment with its zone: the time alone on the day of `now`, otherwise with the date."""
-    if moment is None:
+def moment(at: datetime | None, now: datetime | None = None) -> SafeString | str:
+    """A point in time with its zone: the time alone on the day of `now`, otherwise with the date."""
+    if at is None:
         return UNKNOWN
-    there = moment.astimezone(UTC)
+    there = at.astimezone(UTC)
     shape = "%H:%M:%S" if now is not None and now.date() == there.date() else "%d %b %Y %H:%M:%S"
     return format_html(
         '<time datetime="{}" title="{}">{} UTC</time>',

@@ -40,9 +40,9 @@ def test_a_span_is_said_in_words(seconds: float | None, shown: str) -> None:
 
 
 def test_a_time_names_its_zone_and_its_day_when_it_is_another() -> None:
-    assert ">14:02:11 UTC</time>" in figures.utc(NOW, NOW)
-    assert ">03 Mar 2026 14:02:11 UTC</time>" in figures.utc(NOW - timedelta(days=1), NOW)
-    assert figures.utc(None, NOW) == "—"
+    assert ">14:02:11 UTC</time>" in figures.moment(NOW, NOW)
+    assert ">03 Mar 2026 14:02:11 UTC</time>" in figures.moment(NOW - timedelta(days=1), NOW)
+    assert figures.moment(None, NOW) == "—"
 
 
 @pytest.mark.parametrize(("fraction", "shown"), [(0.25, "25 %"), (0.3584, "35.8 %"), (1.0, "100 %"), (None, "—")])

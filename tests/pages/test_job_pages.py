@@ -159,7 +159,7 @@ def test_the_number_of_queries_does_not_grow_with_jobs(floor: Floor) -> None:
 
 
 def test_long_lists_come_in_pages(floor: Floor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("markets.views.pages.JOBS_SHOWN", 2)
+    monkeypatch.setattr("markets.views.jobs.JOBS_SHOWN", 2)
     for number in range(3):
         scenes.submit(floor.birch, (L4, "2.0"), name=f"number-{number}")
     ben = reader("ben")

@@ -1,10 +1,8 @@
-"""The pages: the start page, an exchange, a tenant's jobs, one job. Views find rows through scoped selectors only."""
-
-from typing import Any
+"""A tenant's jobs: the list, one job, and what can be done to it. Rows are found through scoped selectors only."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -12,59 +10,16 @@ from laissez import clock
 from laissez.api import page_of
 from laissez.errors import NotFound, Refused
 from laissez.events import transact
-from markets.selectors import exchange, history, overview
+from markets.selectors import history, overview
 from markets.selectors import jobs as seen_jobs
 from markets.services import submission
-from markets.views import lines
+from markets.views import lines, rendering
 from tenants.auth import Principal
-from tenants.views import sign_in_first, tenant_page, viewer
-from workers.models import Cluster, Job
+from tenants.views import tenant_page
+from workers.models import Job
 
 JOBS_SHOWN = 25
 CHECKPOINTS_SHOWN = 10
-REFRESH_SECONDS = 2
-
-
-@require_safe
-def landing(request: HttpRequest) -> HttpResponse:
-    """What this is, and the prices now, for anybody."""
-    now = clock.now()
-    tables = [exchange.of(cluster, now=now) for cluster in _clusters()]
-    return _page(request, "markets/landing.html", viewer(request), now=now, tables=tables)
-
-
-@require_safe
-def markets(request: HttpRequest) -> HttpResponse:
-    """The first cluster's exchange; the others are one step from there."""
-    first = next(iter(_clusters()), None)
-    return redirect("landing") if first is None else redirect("market", cluster=first.slug)
-
-
-@require_safe
-def market(request: HttpRequest, cluster: str) -> HttpResponse:
-    """One exchange table, with the reader's own bids. For whoever is signed in."""
-    if not request.user.is_authenticated:
-        return sign_in_first(request)
-    clusters = _clusters()
-    found = next((each for each in clusters if each.slug == cluster), None)
-    if found is None:
-        raise Http404
-    now = clock.now()
-    table = exchange.of(found, now=now)
-    reader = viewer(request)
-    sees_bids = reader is not None and "jobs:read" in reader.scopes
-    own = overview.own_bids(reader.tenant, found, table) if reader is not None and sees_bids else []
-    return _page(
-        request,
-        "markets/market.html",
-        reader,
-        now=now,
-        table=table,
-        own=own,
-        own_cut=len(own) == overview.MOST_BIDS,
-        sees_bids=sees_bids,
-        clusters=clusters,
-    )
 
 
 @require_safe
@@ -79,7 +34,7 @@ def jobs(request: HttpRequest, principal: Principal) -> HttpResponse:
     now = clock.now()
     seen = overview.views_of(page.items, now=now)
     costs = lines.costs_of(seen, now)
-    return _page(
+    return rendering.page(
         request,
         "markets/jobs.html",
         principal,
@@ -99,7 +54,7 @@ def job(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
     seen = seen_jobs.view(found, now=now)
     costs = lines.costs_of([seen], now)
     line = lines.job_line(seen, costs)
-    return _page(
+    return rendering.page(
         request,
         "markets/job.html",
         principal,
@@ -140,18 +95,6 @@ def _found(principal: Principal, public_id: str) -> Job:
         raise Http404 from None
 
 
-def _clusters() -> list[Cluster]:
-    return list(Cluster.objects.order_by("slug"))
-
-
 def _given(request: HttpRequest, name: str) -> dict[str, str]:
     value = request.GET.get(name)
     return {} if value is None else {name: value}
-
-
-def _page(request: HttpRequest, template: str, principal: Principal | None, **context: Any) -> HttpResponse:
-    """A rendered page. It updates itself unless its reader has paused it; a copy of it may be kept nowhere."""
-    context |= {"principal": principal, "paused": "paused" in request.GET, "refresh_seconds": REFRESH_SECONDS}
-    answer = render(request, template, context)
-    answer["Cache-Control"] = "private, no-store"
-    return answer
