@@ -128,4 +128,4 @@ def test_an_agent_that_answers_without_end_means_stay(host: Host) -> None:
 
 def test_what_an_agent_prints_beside_its_answers_is_logged(host: Host) -> None:
     lease, _ = ask(host, HEAD + "    print('thinking', file=sys.stderr, flush=True)\n" + REBID)
-    assert host.plane.text(lease, "agent") == "thinking\n"
+    assert host.plane.wait(lambda: host.plane.text(lease, "agent"), "what the agent printed") == "thinking\n"
