@@ -5,6 +5,7 @@ set LAISSEZ_ENV=test.
 """
 
 import os
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -110,6 +111,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "laissez.zones.ZoneMiddleware",
 ]
 
 ROOT_URLCONF = "laissez.urls"
@@ -162,6 +164,10 @@ METER_SPEEDUP = _whole("LAISSEZ_METER_SPEEDUP", 1)
 LEASE_TTL_SECONDS = _number("LAISSEZ_LEASE_TTL_SECONDS", 30)
 LEASE_GRACE_SECONDS = _number("LAISSEZ_LEASE_GRACE_SECONDS", 5)
 CHECKPOINT_STORE_URL = os.environ.get("LAISSEZ_CHECKPOINT_STORE", f"file://{STATE_DIR / 'checkpoints'}")
+# Events older than this are purged, an hour at a time; a reader that comes later takes a snapshot.
+EVENT_RETENTION_DAYS = _number("LAISSEZ_EVENT_RETENTION_DAYS", 7)
+# Whether prices can be followed without signing in.
+PUBLIC_MARKET = os.environ.get("LAISSEZ_PUBLIC_MARKET", "1") != "0"
 ARTIFACT_DIR = Path(os.environ.get("LAISSEZ_ARTIFACT_DIR", STATE_DIR / "artifacts"))
 
 REST_FRAMEWORK = {
@@ -191,6 +197,8 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# Whether exchange, prices and receipts are seen by who is not signed in. Bids and jobs never are.
+PUBLIC_MARKET = os.environ.get("LAISSEZ_PUBLIC_MARKET", "1") not in {"0", "false", "no", "off"}
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 
@@ -199,7 +207,8 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(os.environ.get("LAISSEZ_STATIC_ROOT", STATE_DIR / "static"))
-STATICFILES_DIRS = [BASE_DIR / "static"]
+# plotly.min.js is taken from the installed package; `prepare` leaves behind what else lies beside it.
+STATICFILES_DIRS = [BASE_DIR / "static", ("plotly", Path(str(files("plotly") / "package_data")))]
 # Compressing takes seconds at every start, so that only production does; tests read the files where they lie.
 STATIC_STORAGE = {
     "development": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage",

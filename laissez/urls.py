@@ -3,12 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from laissez import health
+from laissez import health, zones
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("healthz", health.alive),
     path("readyz", health.ready),
+    path("zone", zones.choose, name="zone"),
     path("", include("tenants.urls")),
     path("", include("workers.urls")),
     path("", include("markets.urls")),

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from django import template
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from laissez import zones
 from markets.engine.money import MICRO_PER_DOLLAR
 
 register = template.Library()
@@ -65,17 +67,12 @@ def duration(span: timedelta | float | None) -> str:
 
 @register.simple_tag
 def moment(at: datetime | None, now: datetime | None = None) -> SafeString | str:
-    """A point in time with its zone: the time alone on the day of `now`, otherwise with the date."""
+    """A point in time in the reader's zone: the time alone on the day of `now` there, otherwise with the date."""
     if at is None:
         return UNKNOWN
-    there = at.astimezone(UTC)
-    shape = "%H:%M:%S" if now is not None and now.date() == there.date() else "%d %b %Y %H:%M:%S"
-    return format_html(
-        '<time datetime="{}" title="{}">{} UTC</time>',
-        there.isoformat(),
-        there.strftime("%d %b %Y %H:%M:%S.%f UTC"),
-        there.strftime(shape),
-    )
+    there = timezone.localtime(at)
+    shape = "%H:%M:%S" if now is not None and timezone.localtime(now).date() == there.date() else "%d %b %Y %H:%M:%S"
+    return _time(at, f"{there.strftime(shape)} {zones.offset(at)}", "%d %b %Y %H:%M:%S.%f")
 
 
 @register.simple_tag
@@ -83,13 +80,24 @@ def since(moment: datetime | None, now: datetime) -> SafeString | str:
     """How long ago a moment was, with the moment itself on hover."""
     if moment is None:
         return UNKNOWN
-    there = moment.astimezone(UTC)
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        there.isoformat(),
-        there.strftime("%d %b %Y %H:%M:%S UTC"),
-        duration(max(timedelta(0), now - there)),
-    )
+    return _time(moment, duration(max(timedelta(0), now - moment)), "%d %b %Y %H:%M:%S")
+
+
+@register.simple_tag
+def clock_time(at: datetime) -> str:
+    """A time of day as plain text, for attributes: `19:32:11 +05:30`."""
+    return f"{timezone.localtime(at):%H:%M:%S} {zones.offset(at)}"
+
+
+@register.simple_tag
+def offset(at: datetime) -> str:
+    """The reader's distance from UTC at that time: `+05:30`, or `UTC`."""
+    return zones.offset(at)
+
+
+def _time(at: datetime, text: str, shape: str) -> SafeString:
+    title = f"{timezone.localtime(at).strftime(shape)} {zones.offset(at)}"
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.astimezone(UTC).isoformat(), title, text)
 
 
 @register.filter

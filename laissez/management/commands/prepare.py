@@ -6,6 +6,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
 
+LEFT_BEHIND = ["datasets", "templates", "widgetbundle.js"]
+"""What the plotly package keeps beside the one file that pages load."""
+
+
 class Command(BaseCommand):
     """Runs `migrate` and `collectstatic`."""
 
@@ -16,4 +20,4 @@ class Command(BaseCommand):
         """Both, without questions."""
         quiet = max(verbosity - 1, 0)
         call_command("migrate", interactive=False, verbosity=quiet)
-        call_command("collectstatic", interactive=False, verbosity=quiet)
+        call_command("collectstatic", interactive=False, verbosity=quiet, ignore_patterns=LEFT_BEHIND)
