@@ -1,6 +1,6 @@
 # Everything a developer does. `make demo` and `make test` are all that a fresh clone needs; they install first.
 .DELETE_ON_ERROR:
-.PHONY: install demo up test check bench chaos clean
+.PHONY: install demo up test check bench chaos live soak screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,7 +28,7 @@ up: install
 	$(BIN)/python manage.py up $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not live" $(TESTS) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
@@ -43,6 +43,15 @@ bench: install
 
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+live: install
+	$(BIN)/python -m pytest -m live tests/live $(ARGS)
+
+soak: install
+	$(BIN)/python -m tests.soak $(ARGS)
+
+screenshots: install
+	$(BIN)/python -m tests.screenshots $(ARGS)
 
 clean:
 	rm -rf .venv .local build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,13 +19,18 @@ CHROMIUM_OPTIONS = [
 ]
 
 
-@pytest.fixture
-def chromium() -> str:
+def chromium_path() -> str:
     """The browser that CHROMIUM names, else one on the PATH; without either the test is skipped and says so."""
     found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if not found:
         pytest.skip("no browser: set CHROMIUM, or install chromium")
     return found
+
+
+@pytest.fixture
+def chromium() -> str:
+    """As `chromium_path` finds it."""
+    return chromium_path()
 
 
 @pytest.fixture
