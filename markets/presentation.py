@@ -5,7 +5,7 @@ from typing import Any
 
 from markets.engine.money import format_price
 from markets.models import Bid
-from markets.selectors.exchange import Exchange
+from markets.selectors.exchange import Exchange, public, public_change
 from markets.selectors.jobs import JobView, explain
 from markets.services import metering
 from workers.models import Checkpoint, Lease, Migration
@@ -22,17 +22,9 @@ def exchange(table: Exchange) -> dict[str, Any]:
         "stale": table.is_stale,
         "types": [
             {
-                "accelerator_type": row.type.slug,
-                "price_per_hour": _price(row.price),
-                "lease_price_per_hour": _price(row.lease_price),
+                **public(row),
                 "bid_needed_per_hour": _price(row.bid_needed),
-                "base_price_per_hour": _price(row.type.base_price_per_hour),
-                "cap_price_per_hour": _price(row.type.cap_price_per_hour),
-                "since": _time(row.since),
-                "units_total": row.units_total,
-                "units_free": row.units_free,
-                "units_leaving": row.units_leaving,
-                "waiting_awards": row.waiting_awards,
+                "announced": [public_change(change) for change in row.announced],
             }
             for row in table.rows
         ],

@@ -26,7 +26,7 @@ from markets.engine.actions import (
     ReturnDestination,
     WithdrawNotice,
 )
-from markets.engine.bidding import book_as_it_stands, own_bid, prices_paid, tenures
+from markets.engine.bidding import book_as_it_stands, own_bid, prices_paid, roles_as_they_stand, tenures
 from markets.engine.book import Book, participant_of, source_participant_of
 from markets.engine.clearing import RULES, Clearing
 from markets.engine.deadlines import (
@@ -38,6 +38,7 @@ from markets.engine.deadlines import (
     without_spent_destinations,
 )
 from markets.engine.floor import Floor, FloorJob, Tenure, Unit
+from markets.engine.roles import Role
 
 __all__ = [
     "COOL_DOWN_US",
@@ -59,6 +60,7 @@ __all__ = [
     "next_deadline",
     "plan",
     "prices_paid",
+    "roles_of",
 ]
 
 LEASES_PER_JOB = 2
@@ -78,6 +80,11 @@ class Plan:
 def book_of(floor: Floor) -> Book:
     """Return the book that the floor puts forward at this instant (MECHANISM section 2)."""
     return book_as_it_stands(without_spent_destinations(floor)[0])
+
+
+def roles_of(floor: Floor) -> dict[int, Role]:
+    """Return what every job is in that book besides its bids, by job."""
+    return roles_as_they_stand(without_spent_destinations(floor)[0])
 
 
 def plan(floor: Floor, rule: str = "launch_table") -> Plan:

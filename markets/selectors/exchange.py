@@ -1,10 +1,19 @@
-"""The exchange table: one row per accelerator type with price, supply and what waits. Public; no bid is in it."""
+"""The exchange table: one row per accelerator type with price, supply and what waits. Public; no bid is in it.
+
+Everything shown was written by the last tick: the open quote, and the supply beside it. `public` is the one form in
+which events, snapshots and the API give a row away.
+"""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from markets.models import Award, Notice, Quote
+from markets.engine.money import format_price
+from markets.models import Award, Notice, PriceChange, Quote, Supply
+from markets.selectors import prices
+from markets.selectors.prices import Trend
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Lease
 
 STALE_AFTER = timedelta(seconds=3)
@@ -14,7 +23,9 @@ STALE_AFTER = timedelta(seconds=3)
 class ExchangeRow:
     """One type of one cluster as everybody may see it. Prices in micro-dollars per accelerator-hour.
 
-    `price` is None until the first tick. `leaving` counts units under notice or closing.
+    `price` is None until the first tick, `previous_price` until the price has moved. `since` is the moment of that
+    move. `leaving` counts units under notice or closing. `depth` counts losing bids by their distance below the price:
+    within 1, 5, 10 and 25 %, and further. `announced` are the price changes to come, the next one first.
     """
 
     type: AcceleratorType
@@ -25,12 +36,20 @@ class ExchangeRow:
     units_free: int
     units_leaving: int
     waiting_awards: int
+    base_price: int
+    cap_price: int
+    previous_price: int | None = None
+    cause: str | None = None
+    receipt: int | None = None
+    depth: tuple[int, ...] = (0, 0, 0, 0, 0)
+    announced: tuple[PriceChange, ...] = ()
+    trend: Trend | None = None
 
     @property
     def bid_needed(self) -> int:
         """The lowest bid that could win a unit now: the price where one is free, above it where none is."""
-        price = self.price if self.price is not None else self.type.base_price_per_hour
-        return price if self.units_free > 0 else min(price + 1, self.type.cap_price_per_hour)
+        price = self.price if self.price is not None else self.base_price
+        return price if self.units_free > 0 else min(price + 1, self.cap_price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +67,136 @@ class Exchange:
         return next((row for row in self.rows if row.type.slug == slug), None)
 
 
-def of(cluster: Cluster, *, now: datetime) -> Exchange:
-    """The exchange of a cluster."""
-    quotes = {quote.type_id: quote for quote in Quote.objects.filter(type__cluster=cluster, during__upper_inf=True)}
-    total, free = _units(cluster)
-    leaving = _leaving(cluster)
-    waiting = Counter(
-        Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING).values_list("type_id", flat=True)
-    )
-    rows = tuple(
-        _row(kind, quotes.get(kind.pk), total[kind.pk], free[kind.pk], leaving[kind.pk], waiting[kind.pk])
-        for kind in AcceleratorType.objects.filter(cluster=cluster)
-    )
+def of(cluster: Cluster, *, now: datetime, with_trends: bool = False) -> Exchange:
+    """The exchange of a cluster.
+
+    Args:
+        with_trends: read the last day too, for the change over it and the sparklines: one query more.
+    """
+    trends = prices.trends(cluster, now=now) if with_trends else {}
     age = None if cluster.last_tick_at is None else now - cluster.last_tick_at
     return Exchange(
         cluster=cluster,
-        rows=rows,
+        rows=tuple(rows_of(cluster, trends=trends).values()),
         as_of=cluster.last_tick_at,
         age_seconds=None if age is None else age.total_seconds(),
         is_stale=age is None or age > STALE_AFTER,
     )
 
 
-def _row(kind: AcceleratorType, quote: Quote | None, total: int, free: int, leaving: int, waiting: int) -> ExchangeRow:
+def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> dict[int, ExchangeRow]:
+    """Every row of a cluster's table by type, in the order of its pages."""
+    present = Quote.objects.filter(type__cluster=cluster, during__upper_inf=True).select_related("clearing")
+    quotes = {quote.type_id: quote for quote in present}
+    supplies = {supply.type_id: supply for supply in Supply.objects.filter(type__cluster=cluster)}
+    announced: dict[int, list[PriceChange]] = defaultdict(list)
+    scheduled = PriceChange.objects.filter(type__cluster=cluster, state=PriceChange.State.SCHEDULED)
+    for change in scheduled.select_related("type").order_by("effective_at", "id"):
+        announced[change.type_id].append(change)
+    return {
+        kind.pk: _row(
+            kind,
+            quotes.get(kind.pk),
+            supplies.get(kind.pk) or Supply(type=kind),
+            tuple(announced[kind.pk]),
+            (trends or {}).get(kind.pk),
+        )
+        for kind in AcceleratorType.objects.filter(cluster=cluster)
+    }
+
+
+def _row(
+    kind: AcceleratorType, quote: Quote | None, supply: Supply, announced: tuple[PriceChange, ...], trend: Trend | None
+) -> ExchangeRow:
+    units = {
+        "units_total": supply.units_total,
+        "units_free": supply.units_free,
+        "units_leaving": supply.units_leaving,
+        "waiting_awards": supply.waiting_awards,
+        "depth": tuple(supply.depth),
+        "announced": announced,
+        "trend": trend,
+    }
+    if quote is None:
+        base, cap = kind.base_price_per_hour, kind.cap_price_per_hour
+        return ExchangeRow(kind, price=None, lease_price=None, since=None, base_price=base, cap_price=cap, **units)
     return ExchangeRow(
-        type=kind,
-        price=None if quote is None else quote.price_per_hour,
-        lease_price=None if quote is None else quote.lease_price_per_hour,
-        since=None if quote is None else quote.during.lower,
-        units_total=total,
-        units_free=free,
-        units_leaving=leaving,
-        waiting_awards=waiting,
+        kind,
+        price=quote.price_per_hour,
+        lease_price=quote.lease_price_per_hour,
+        since=quote.priced_at or quote.during.lower,
+        base_price=quote.base_price_per_hour,
+        cap_price=quote.cap_price_per_hour,
+        previous_price=quote.previous_price_per_hour,
+        cause=quote.cause,
+        receipt=None if quote.clearing is None else quote.clearing.number,
+        **units,
     )
 
 
-def _units(cluster: Cluster) -> tuple[dict[int, int], dict[int, int]]:
-    """Usable units, and those of them that nobody occupies, by type."""
-    total: dict[int, int] = defaultdict(int)
-    free: dict[int, int] = defaultdict(int)
+def public(row: ExchangeRow) -> dict[str, Any]:
+    """A row as JSON: the form of the feed's entity `exchange`, of its snapshot and of the API."""
+    return {
+        "accelerator_type": row.type.slug,
+        "name": row.type.name,
+        "price_per_hour": _price(row.price),
+        "lease_price_per_hour": _price(row.lease_price),
+        "base_price_per_hour": format_price(row.base_price),
+        "cap_price_per_hour": format_price(row.cap_price),
+        "previous_price_per_hour": _price(row.previous_price),
+        "since": None if row.since is None else rfc3339(row.since),
+        "cause": row.cause,
+        "receipt": row.receipt,
+        "units_total": row.units_total,
+        "units_free": row.units_free,
+        "units_leaving": row.units_leaving,
+        "waiting_awards": row.waiting_awards,
+        "depth": list(row.depth),
+    }
+
+
+def public_change(change: PriceChange) -> dict[str, Any]:
+    """An announced price change as JSON: the form of the feed's entity `price_change`, and of the API."""
+    return {
+        "price_change": change.public_id,
+        "accelerator_type": change.type.slug,
+        "base_price_per_hour": format_price(change.base_price_per_hour),
+        "cap_price_per_hour": format_price(change.cap_price_per_hour),
+        "effective_at": rfc3339(change.effective_at),
+        "policy": "fixed",
+        "reason_class": str(change.reason_class),
+        "state": str(change.state),
+    }
+
+
+def public_cluster(cluster: Cluster) -> dict[str, Any]:
+    """A cluster as JSON: the form of the feed's entity `cluster`."""
+    return {"cluster": cluster.slug, "name": cluster.name}
+
+
+def entities(cluster: Cluster) -> dict[str, dict[str, dict[str, Any]]]:
+    """The whole public state of a market: what the events of its stream add up to, by entity and subject."""
+    rows = rows_of(cluster).values()
+    return {
+        "cluster": {cluster.slug: public_cluster(cluster)},
+        "exchange": {row.type.slug: public(row) for row in rows},
+        "price_change": {change.public_id: public_change(change) for row in rows for change in row.announced},
+    }
+
+
+@dataclass(slots=True)
+class Units:
+    """What there is of one type at this instant."""
+
+    total: int = 0
+    free: int = 0
+    leaving: int = 0
+    waiting: int = 0
+
+
+def units_now(cluster: Cluster) -> Mapping[int, Units]:
+    """Count units and awards of a cluster afresh, by type: for the tick, which writes down what it leaves behind."""
+    found: dict[int, Units] = defaultdict(Units)
     occupied = set(
         Lease.objects.filter(host__cluster=cluster)
         .exclude(state=Lease.State.CLOSED)
@@ -94,14 +204,28 @@ def _units(cluster: Cluster) -> tuple[dict[int, int], dict[int, int]]:
     )
     usable = Accelerator.objects.filter(host__cluster=cluster, healthy=True, host__state=Host.State.READY)
     for pk, type_id in usable.values_list("pk", "type_id"):
-        total[type_id] += 1
-        free[type_id] += pk not in occupied
-    return total, free
+        found[type_id].total += 1
+        found[type_id].free += pk not in occupied
+    for type_id, count in _leaving(cluster).items():
+        found[type_id].leaving = count
+    waiting = Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING).values_list("type_id", flat=True)
+    for type_id, count in Counter(waiting).items():
+        found[type_id].waiting = count
+    return found
 
 
-def _leaving(cluster: Cluster) -> dict[int, int]:
+def _leaving(cluster: Cluster) -> Counter[int]:
     closing = Lease.objects.filter(host__cluster=cluster, state=Lease.State.CLOSING).values_list("type_id", flat=True)
     told = Notice.objects.filter(lease__host__cluster=cluster, state=Notice.State.OPEN).exclude(
         lease__state=Lease.State.CLOSING
     )
     return Counter([*closing, *told.values_list("lease__type_id", flat=True)])
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time as it stands in every answer: in UTC, to the microsecond where there is one."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _price(value: int | None) -> str | None:
+    return None if value is None else format_price(value)

@@ -19,7 +19,7 @@ from markets.engine.floor import (
     Unit,
     WaitingAward,
 )
-from markets.models import Award, Bid, CoolDown, Notice
+from markets.models import Award, Notice
 from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job, Lease, Migration
 
 _TENURE_STATES: dict[str, TenureState] = {"pending": "pending", "active": "active", "closing": "closing"}
@@ -42,10 +42,9 @@ class Snapshot:
 
 def read(cluster: Cluster, *, now: datetime) -> Snapshot:
     """Read the floor of one cluster. The caller holds the cluster's lock, so only hosts and tenants write meanwhile."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_current_snapshot()::text")
-        watermark = cursor.fetchone()[0]
     leases = _open_leases(cluster)
+    jobs = list(Job.objects.filter(cluster=cluster, state__in=_OPEN_JOBS).order_by("id"))
+    tables, watermark = _tables(cluster, [job.pk for job in jobs])
     floor = Floor(
         now=microseconds(now),
         notice_us=cluster.notice_seconds * 1_000_000,
@@ -54,7 +53,7 @@ def read(cluster: Cluster, *, now: datetime) -> Snapshot:
             for row in AcceleratorType.objects.filter(cluster=cluster).order_by("id")
         ),
         units=_units(cluster, leases),
-        jobs=_jobs(cluster, leases, now),
+        jobs=_jobs(cluster, jobs, tables, leases, now),
     )
     return Snapshot(floor=floor, watermark=watermark)
 
@@ -74,10 +73,10 @@ def _units(cluster: Cluster, leases: list[Lease]) -> tuple[Unit, ...]:
     )
 
 
-def _jobs(cluster: Cluster, leases: list[Lease], now: datetime) -> tuple[FloorJob, ...]:
-    jobs = list(Job.objects.filter(cluster=cluster, state__in=_OPEN_JOBS).order_by("id"))
+def _jobs(
+    cluster: Cluster, jobs: list[Job], tables: dict[int, list[TableRow]], leases: list[Lease], now: datetime
+) -> tuple[FloorJob, ...]:
     ids = [job.pk for job in jobs]
-    tables = _tables(cluster, ids)
     held: dict[int, list[Lease]] = defaultdict(list)
     for lease in leases:
         held[lease.job_id].append(lease)
@@ -93,21 +92,39 @@ def _jobs(cluster: Cluster, leases: list[Lease], now: datetime) -> tuple[FloorJo
     )
 
 
-def _tables(cluster: Cluster, ids: list[int]) -> dict[int, list[TableRow]]:
-    closed = {(row.job_id, row.type_id): microseconds(row.until) for row in CoolDown.objects.filter(job__in=ids)}
+# One statement reads one snapshot of the database, so that the watermark is that of the very bids beside it. A snapshot
+# does not list its own transaction as running; here it must, because what this tick closes later was open when read.
+_BIDS = """
+    SELECT seen.snapshot, seen.own, bid.job_id, bid.type_id, bid.max_price_per_hour, bid.keep_price_per_hour,
+           bid.accepted_at, rest.until
+    FROM (SELECT pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text::bigint AS own) AS seen
+    LEFT JOIN markets_bid AS bid
+        ON bid.cluster_id = %s AND bid.closed_at IS NULL AND bid.job_id = ANY(%s)
+    LEFT JOIN markets_cooldown AS rest ON rest.job_id = bid.job_id AND rest.type_id = bid.type_id
+    ORDER BY bid.job_id, bid.position
+"""
+
+
+def _tables(cluster: Cluster, ids: list[int]) -> tuple[dict[int, list[TableRow]], str]:
+    """The launch tables of these jobs, and the watermark of exactly these bids."""
     tables: dict[int, list[TableRow]] = defaultdict(list)
-    rows = Bid.objects.filter(cluster=cluster, job__in=ids, closed_at=None).order_by("job_id", "position")
-    for bid in rows:
-        tables[bid.job_id].append(
-            TableRow(
-                type=bid.type_id,
-                max_price=bid.max_price_per_hour,
-                keep_price=bid.keep_price_per_hour,
-                accepted_at=microseconds(bid.accepted_at),
-                closed_until=closed.get((bid.job_id, bid.type_id), 0),
-            )
-        )
-    return tables
+    with connection.cursor() as cursor:
+        cursor.execute(_BIDS, [cluster.pk, ids])
+        rows = cursor.fetchall()
+    for _, _, job, type_id, highest, keep, accepted_at, until in rows:
+        if job is not None:
+            closed_until = 0 if until is None else microseconds(until)
+            tables[job].append(TableRow(type_id, highest, keep, microseconds(accepted_at), closed_until))
+    return tables, watermark_of(rows[0][0], own=rows[0][1])
+
+
+def watermark_of(snapshot: str, *, own: int) -> str:
+    """A snapshot as text with the reading transaction among those that were still running."""
+    lowest, highest, running = snapshot.split(":")
+    if own >= int(highest):
+        return snapshot
+    others = [int(each) for each in running.split(",") if each]
+    return f"{min(int(lowest), own)}:{highest}:{','.join(str(each) for each in sorted({*others, own}))}"
 
 
 def _tired(cluster: Cluster, ids: list[int], now: datetime) -> set[int]:

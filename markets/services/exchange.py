@@ -15,6 +15,9 @@ from laissez.errors import Conflict, Fault, Invalid
 from laissez.events import Outbox
 from laissez.models import AuditEntry
 from markets.engine.money import format_price
+from markets.models import Supply
+from markets.selectors import exchange
+from markets.services.telling import tell_changes, tell_row
 from workers.models import AcceleratorType, Cluster
 
 MAX_REASON_LENGTH = 500
@@ -37,7 +40,7 @@ def create_cluster(slug: str, *, name: str, actor: str, reason: str, outbox: Out
     cluster.save()
     after = {"slug": slug, "name": name, **terms}
     _audit(outbox, actor, "cluster.create", slug, before=None, after=after, reason=reason)
-    outbox.add(f"market:{slug}", "org.laissez.market.cluster.opened.v1", slug, {"name": name})
+    outbox.add(f"market:{slug}", "org.laissez.market.cluster.opened.v1", slug, exchange.public_cluster(cluster))
     return cluster
 
 
@@ -69,7 +72,8 @@ def create_type(
     row.save()
     after = {"name": name, **_prices(base, cap)}
     _audit(outbox, actor, "type.create", _subject(row), before=None, after=after, reason=reason)
-    _tell(row, "type.opened", {"name": name, **_prices(base, cap)}, outbox)
+    Supply.objects.create(type=row)
+    tell_row(exchange.rows_of(cluster)[row.pk], "type.opened", outbox)
     return row
 
 
@@ -92,9 +96,7 @@ def set_prices(
         Conflict: `version_conflict` when somebody else has changed the prices since.
     """
     _check([*_price_faults(base, cap), *_reason_faults(reason)])
-    present = (
-        AcceleratorType.objects.select_for_update(of=("self",), no_key=True).select_related("cluster").get(pk=row.pk)
-    )
+    present = lock_type(row)
     if present.version != expected_version:
         raise Conflict(
             "version_conflict",
@@ -106,12 +108,22 @@ def set_prices(
     after = _prices(base, cap)
     if before == after:
         return present
+    rows = exchange.rows_of(present.cluster)
     AcceleratorType.objects.filter(pk=present.pk).update(
         base_price_per_hour=base, cap_price_per_hour=cap, version=F("version") + 1
     )
     present.refresh_from_db()
     _audit(outbox, actor, "type.set_prices", _subject(present), before=before, after=after, reason=reason)
     _tell(present, "base_price.changed", {**after, "previous": before, "version": present.version}, outbox)
+    tell_changes(present.cluster, rows, outbox)
+    return present
+
+
+def lock_type(row: AcceleratorType) -> AcceleratorType:
+    """A type as it is, its cluster's lock taken first: a tick that is running ends before its prices change."""
+    cluster = Cluster.objects.select_for_update(no_key=True).get(pk=row.cluster_id)
+    present = AcceleratorType.objects.select_for_update(no_key=True).get(pk=row.pk)
+    present.cluster = cluster
     return present
 
 

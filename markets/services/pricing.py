@@ -1,21 +1,21 @@
-"""The price setter's rows: a clearing with its receipt, and a quote for every type whose terms have moved."""
+"""The price setter's rows: a clearing with its receipt and roles, quotes whose terms have moved, and the supply."""
 
 import secrets
 from datetime import datetime
-from hashlib import sha256
 
 from psycopg.types.range import TimestamptzRange
 
 from laissez.events import Outbox
-from markets.engine.book import Book, Offer
+from markets.engine.book import Book
 from markets.engine.clearing import Clearing as EngineClearing
+from markets.engine.depth import depth
 from markets.engine.dynamics import Plan
-from markets.engine.money import format_price
-from markets.models import Clearing, Quote
+from markets.models import Clearing, Quote, Supply
+from markets.selectors import exchange
 from markets.selectors.floor import Snapshot
+from markets.selectors.receipts import RULE_VERSION, hash_of, receipt_of
+from markets.services.telling import tell_changes
 from workers.models import AcceleratorType, Cluster
-
-RULE_VERSION = 1
 
 
 def moved(cluster: Cluster, clearing: EngineClearing, per_mille: int) -> set[int]:
@@ -30,11 +30,21 @@ def moved(cluster: Cluster, clearing: EngineClearing, per_mille: int) -> set[int
 
 
 def write(cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, outbox: Outbox) -> Clearing | None:
-    """Record what a clearing has changed. One that changed nothing leaves no trace.
+    """Record what a clearing has changed, and tell of it. One that changed nothing leaves no trace.
 
     Args:
         acted: whether the work scheduler has done anything, which is a change too.
     """
+    before = exchange.rows_of(cluster)
+    clearing = _write_quotes(cluster, snapshot, decided, acted=acted, outbox=outbox)
+    _write_supply(cluster, decided)
+    tell_changes(cluster, before, outbox)
+    return clearing
+
+
+def _write_quotes(
+    cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, outbox: Outbox
+) -> Clearing | None:
     present = _present(cluster)
     types = {row.pk: row for row in AcceleratorType.objects.filter(cluster=cluster)}
     book = decided.book
@@ -50,8 +60,34 @@ def write(cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, o
     clearing = _record(cluster, snapshot, book, decided.clearing, types, now)
     for type_id, quote in sorted(fresh.items()):
         _replace(quote, present.get(type_id), clearing, now)
-        _tell(cluster, types[type_id], quote, present.get(type_id), clearing, outbox)
     return clearing
+
+
+def _write_supply(cluster: Cluster, decided: Plan) -> None:
+    """What the tick leaves behind of every type; hosts may have taken or given units since the floor was read."""
+    units = exchange.units_now(cluster)
+    losing = depth(decided.book, decided.clearing)
+    present = {row.type_id: row for row in Supply.objects.filter(type__cluster=cluster)}
+    for type_id, counts in losing.items():
+        there = units[type_id]
+        row = Supply(
+            type_id=type_id,
+            units_total=there.total,
+            units_free=there.free,
+            units_leaving=there.leaving,
+            waiting_awards=there.waiting,
+            depth=list(counts),
+        )
+        former = present.get(type_id)
+        if former is None:
+            row.save()
+        elif _units(former) != _units(row):
+            row.pk = former.pk
+            row.save(force_update=True)
+
+
+def _units(row: Supply) -> tuple[object, ...]:
+    return (row.units_total, row.units_free, row.units_leaving, row.waiting_awards, tuple(row.depth))
 
 
 def _present(cluster: Cluster) -> dict[int, Quote]:
@@ -111,45 +147,21 @@ def _record(
         rule_version=RULE_VERSION,
         watermark=snapshot.watermark,
         salt=salt,
-        book_hash=sha256((salt + repr(book)).encode()).hexdigest(),
-        receipt={types[offer.type].slug: _receipt(offer, result) for offer in book.offers},
+        book_hash=hash_of(salt, book),
+        receipt={types[offer.type].slug: receipt_of(offer, result) for offer in book.offers},
     )
-
-
-def _receipt(offer: Offer, result: EngineClearing) -> dict[str, object]:
-    """What one type's price came from. The losing bid that set it is the price itself; its owner is not named."""
-    price = result.prices[offer.type]
-    return {
-        "supply": offer.supply,
-        "base_price_per_hour": format_price(offer.base),
-        "cap_price_per_hour": format_price(offer.cap),
-        "price_per_hour": format_price(price.public),
-        "lease_price_per_hour": format_price(price.lease),
-        "set_by": "base price" if price.setter is None else "losing bid",
-        "accepted": price.accepted,
-        "rejected": price.rejected,
-    }
 
 
 def _replace(quote: Quote, present: Quote | None, clearing: Clearing, now: datetime) -> None:
     if present is not None:
-        present.during = TimestamptzRange(present.during.lower, now)
-        present.save(update_fields=["during"])
+        ended = TimestamptzRange(present.during.lower, now)
+        Quote.objects.filter(pk=present.pk).update(during=ended)
+    if present is not None and present.price_per_hour == quote.price_per_hour:
+        quote.previous_price_per_hour = present.previous_price_per_hour
+        quote.priced_at = present.priced_at or present.during.lower
+    else:
+        quote.previous_price_per_hour = None if present is None else present.price_per_hour
+        quote.priced_at = now
     quote.clearing = clearing
     quote.during = TimestamptzRange(now, None)
     quote.save()
-
-
-def _tell(
-    cluster: Cluster, row: AcceleratorType, quote: Quote, present: Quote | None, clearing: Clearing, outbox: Outbox
-) -> None:
-    if present is not None and present.price_per_hour == quote.price_per_hour:
-        return
-    data = {
-        "accelerator_type": row.slug,
-        "price_per_hour": format_price(quote.price_per_hour),
-        "previous_price_per_hour": None if present is None else format_price(present.price_per_hour),
-        "cause": quote.cause,
-        "receipt": clearing.number,
-    }
-    outbox.add(f"market:{cluster.slug}", "org.laissez.market.price.changed.v1", row.slug, data)
