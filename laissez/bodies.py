@@ -23,7 +23,7 @@ class StrictJSONParser(JSONParser):
     def parse(self, *args: Any, **kwargs: Any) -> Any:
         """Read the body."""
         value = _read(super().parse, *args, **kwargs)
-        if faults := list(_faults(value)):
+        if faults := list(unstorable(value)):
             raise Invalid(faults)
         return value
 
@@ -47,7 +47,7 @@ def _too_deep() -> ParseError:
     return ParseError(f"JSON parse error - the body is nested deeper than {MAX_DEPTH} levels.")
 
 
-def _faults(body: Any) -> Iterator[Fault]:
+def unstorable(body: Any) -> Iterator[Fault]:
     """The values of a body that could not be stored, outermost first."""
     pending: list[tuple[str, Any, int]] = [("", body, 0)]
     while pending:

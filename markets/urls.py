@@ -3,7 +3,7 @@
 from django.urls import path
 
 from markets import api
-from markets.views import jobs, market
+from markets.views import job_form, jobs, market
 
 urlpatterns = [
     path("api/v1/markets", api.MarketsView.as_view()),
@@ -22,6 +22,8 @@ urlpatterns = [
     path("market/", market.markets, name="markets"),
     path("market/<slug:cluster>", market.market, name="market"),
     path("jobs", jobs.jobs, name="jobs"),
+    path("jobs/new", job_form.new, name="new_job"),
+    path("jobs/new/check", job_form.check, name="check_job"),
     path("jobs/<str:job>", jobs.job, name="job"),
     path("jobs/<str:job>/cancel", jobs.cancel, name="cancel"),
 ]

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from laissez.sdk.jobfile import Fault, JobFileError
@@ -56,7 +56,7 @@ def pack(directory: Path) -> bytes:
                 )
             ],
         )
-    archive = _archive(root, names)
+    archive = _archive((name, (root / name).read_bytes(), os.access(root / name, os.X_OK)) for name in names)
     if len(archive) > ARCHIVE_LIMIT_BYTES:
         fault = Fault(
             "directory",
@@ -66,17 +66,22 @@ def pack(directory: Path) -> bytes:
     return archive
 
 
-def _archive(root: Path, names: list[str]) -> bytes:
+def pack_files(files: Mapping[str, bytes]) -> bytes:
+    """Single files by their names as a tar.gz, the same bytes as `pack` of a directory that holds just them."""
+    return _archive((name, files[name], False) for name in sorted(files))
+
+
+def _archive(entries: Iterable[tuple[str, bytes, bool]]) -> bytes:
+    """The tar.gz of entries of name, content and whether it may be run."""
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0, filename="") as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for name in names:
-            content = (root / name).read_bytes()
+        for name, content, runs in entries:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
-            entry.mode = 0o755 if os.access(root / name, os.X_OK) else 0o644
+            entry.mode = 0o755 if runs else 0o644
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()
 
