@@ -65,8 +65,9 @@ def problem(
     detail: str,
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
+    members: Mapping[str, Any] | None = None,
 ) -> JsonResponse:
-    """An answer that says what is wrong, where, and under which request id."""
+    """An answer that says what is wrong, where, and under which request id; `members` are its kind's own."""
     listed = faults or [Fault(code=code, detail=detail)]
     body = {
         "type": f"urn:laissez:problem:{code}",
@@ -76,6 +77,7 @@ def problem(
         "detail": detail,
         "errors": [{"pointer": fault.pointer, "code": fault.code, "detail": fault.detail} for fault in listed],
         "request_id": request_id(request),
+        **(members or {}),
     }
     return JsonResponse(body, status=status, headers=headers, content_type=PROBLEM_TYPE)
 

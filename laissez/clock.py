@@ -18,6 +18,11 @@ def now() -> datetime:
     return moment.astimezone(UTC)
 
 
+def rfc3339(moment: datetime) -> str:
+    """A time as answers and events show it: RFC 3339 in UTC, ending with Z."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 def microseconds(moment: datetime) -> int:
     """A time as whole microseconds since 1970, the unit of the engine's instants."""
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)

@@ -8,7 +8,8 @@ is the order of commits. What goes through channels is a hint only: a reader tha
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -16,10 +17,12 @@ from typing import Any, TypeVar
 import psycopg
 from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from redis.exceptions import RedisError
 
 from laissez import clock
+from laissez.feed import vocabulary
 from laissez.models import Event, Stream
 
 logger = logging.getLogger(__name__)
@@ -61,8 +64,24 @@ class Outbox:
             self._now = clock.now()
         return self._now
 
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of the transaction that may fail alone: its rows are undone then, and its events are not told."""
+        kept = len(self._drafts)
+        try:
+            with transaction.atomic():
+                yield
+        except BaseException:
+            del self._drafts[kept:]
+            raise
+
     def add(self, stream: str, type_: str, subject: str, data: Mapping[str, Any]) -> None:
-        """Keep an event for the end of the transaction."""
+        """Keep an event for the end of the transaction.
+
+        Raises:
+            UnknownType: nobody has declared the type; see `laissez.feed.vocabulary`.
+        """
+        vocabulary.find(type_)
         self._drafts.append(Draft(stream, type_, subject, data))
 
 
@@ -110,6 +129,9 @@ def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
         raise RuntimeError("Events are published in the transaction of the change they tell of.")
     if not drafts:
         return []
+    if not settings.PRODUCTION:
+        for draft in drafts:
+            vocabulary.check(draft.type, draft.data)
     counts = Counter(draft.stream for draft in drafts)
     streams = _advance(counts)
     following = {name: last_seq - counts[name] + 1 for name, (_, last_seq) in streams.items()}
@@ -151,8 +173,20 @@ def _advance(counts: Mapping[str, int]) -> dict[str, tuple[int, int]]:
         return {name: (stream, last_seq) for name, stream, last_seq in cursor.fetchall()}
 
 
+def touch(stream: str, **facts: Any) -> None:
+    """Hint, once the present transaction is committed, that something about a stream has changed that is no event.
+
+    It has no number and may get lost: whoever follows the stream is told the newest of these facts, or nothing.
+
+    Args:
+        facts: JSON; `what` names the kind of change, of which only the newest touch counts.
+    """
+    message = {"type": "stream.touch", "stream": stream, "facts": facts}
+    transaction.on_commit(lambda: nudge([(group_of(stream), message)]), robust=True)
+
+
 def group_of(stream: str) -> str:
-    """The channel-layer group that gets a stream's hints, `{"type": "stream.hint", "stream", "seq"}`."""
+    """The channel-layer group that gets a stream's hints: `stream.hint` with `seq`, `stream.touch` with `facts`."""
     return "stream." + stream.replace(":", ".")
 
 

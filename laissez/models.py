@@ -8,14 +8,24 @@ from laissez.ids import new_id
 
 
 class Stream(models.Model):
-    """An ordered feed of events, such as `market:gemm` or `job:job_4fT...`. Created by its first event."""
+    """An ordered feed of events, such as `market:gemm` or `job:job_4fT...`. Created by its first event.
+
+    Events below `first_seq` have been kept long enough and are purged: see `laissez.feed.retention`.
+    """
 
     name = models.CharField(max_length=120, unique=True)
     last_seq = models.BigIntegerField(default=0)
+    first_seq = models.BigIntegerField(
+        default=1, db_default=1, help_text="The oldest event that is kept; one more than the last when none is."
+    )
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=models.Q(last_seq__gte=0), name="stream_last_seq_not_negative"),
+            models.CheckConstraint(
+                condition=models.Q(first_seq__gte=1, first_seq__lte=models.F("last_seq") + 1),
+                name="stream_first_seq_within_its_numbers",
+            ),
         ]
 
     def __str__(self) -> str:

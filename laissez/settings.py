@@ -166,8 +166,6 @@ LEASE_GRACE_SECONDS = _number("LAISSEZ_LEASE_GRACE_SECONDS", 5)
 CHECKPOINT_STORE_URL = os.environ.get("LAISSEZ_CHECKPOINT_STORE", f"file://{STATE_DIR / 'checkpoints'}")
 # Events older than this are purged, an hour at a time; a reader that comes later takes a snapshot.
 EVENT_RETENTION_DAYS = _number("LAISSEZ_EVENT_RETENTION_DAYS", 7)
-# Whether prices can be followed without signing in.
-PUBLIC_MARKET = os.environ.get("LAISSEZ_PUBLIC_MARKET", "1") != "0"
 ARTIFACT_DIR = Path(os.environ.get("LAISSEZ_ARTIFACT_DIR", STATE_DIR / "artifacts"))
 
 REST_FRAMEWORK = {

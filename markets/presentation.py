@@ -5,10 +5,11 @@ from typing import Any
 
 from markets.engine.money import format_price
 from markets.models import Bid
+from markets.selectors import rows as book
 from markets.selectors.exchange import Exchange, public, public_change
 from markets.selectors.jobs import JobView, explain
 from markets.services import metering
-from workers.models import Checkpoint, Lease, Migration
+from workers.selectors import rows as floor
 
 
 def exchange(table: Exchange) -> dict[str, Any]:
@@ -76,89 +77,17 @@ def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
             "price_per_hour": _price(seen.notice.price_per_hour),
             "bid_per_hour": _price(seen.notice.bid_per_hour),
         },
-        "leases": [_lease(lease, costs[lease.pk]) for lease in seen.leases],
-        "migrations": [_migration(each) for each in seen.migrations],
-        "checkpoints": [_checkpoint(each) for each in seen.checkpoints],
+        "leases": [floor.lease(lease) | {"cost": format_price(costs[lease.pk])} for lease in seen.leases],
+        "migrations": [floor.migration(each) for each in seen.migrations],
+        "checkpoints": [floor.checkpoint(each) for each in seen.checkpoints],
     }
 
 
 def _bid(bid: Bid, seen: JobView) -> dict[str, Any]:
     quote = seen.table.row(bid.type.slug)
-    return {
-        "bid": bid.public_id,
-        "accelerator_type": bid.type.slug,
-        "max_price_per_hour": "cap" if bid.max_price_per_hour is None else format_price(bid.max_price_per_hour),
-        "keep_price_per_hour": _price(bid.keep_price_per_hour),
-        "set_by": bid.origin,
-        "accepted_at": _time(bid.accepted_at),
+    return book.bid(bid) | {
         "price_per_hour": None if quote is None else _price(quote.price),
         "units_free": None if quote is None else quote.units_free,
-    }
-
-
-def _lease(lease: Lease, cost: int) -> dict[str, Any]:
-    return {
-        "lease": lease.public_id,
-        "accelerator_type": lease.type.slug,
-        "state": lease.state,
-        "reason": lease.reason or None,
-        "handed_over_at": _time(lease.handed_over_at),
-        "active_at": _time(lease.active_at),
-        "first_step_at": _time(lease.first_step_at),
-        "ended_at": _time(lease.ended_at),
-        "billed_from": _time(None if lease.billed_during is None else lease.billed_during.lower),
-        "billed_until": _time(None if lease.billed_during is None else lease.billed_during.upper),
-        "cost": format_price(cost),
-    }
-
-
-def _migration(row: Migration) -> dict[str, Any]:
-    return {
-        "migration": row.public_id,
-        "from": row.source.type.slug,
-        "to": row.destination.type.slug,
-        "source": row.source.public_id,
-        "destination": row.destination.public_id,
-        "mode": row.mode,
-        "state": row.state,
-        "reason": row.reason or None,
-        "checkpoint": None if row.checkpoint is None else row.checkpoint.public_id,
-        "opened_at": _time(row.opened_at),
-        "destination_active_at": _time(row.destination_active_at),
-        "checkpointing_at": _time(row.checkpointing_at),
-        "transferring_at": _time(row.transferring_at),
-        "source_stopped_at": _time(row.source_stopped_at),
-        "restoring_at": _time(row.restoring_at),
-        "first_step_at": _time(row.first_step_at),
-        "closed_at": _time(row.closed_at),
-        "resume_seconds": resume_seconds(row),
-    }
-
-
-def resume_seconds(row: Migration) -> float | None:
-    """Real seconds from when the destination could start to the first training step after the restore.
-
-    It can start once it is active and the source has stopped; a source that overlaps goes on until that step, and
-    there the arrival of the saved state takes the place of its stopping.
-    """
-    if row.first_step_at is None or row.destination_active_at is None:
-        return None
-    overlaps = row.source_stopped_at is None or row.source_stopped_at > row.first_step_at
-    stopped = row.transferring_at if overlaps else row.source_stopped_at
-    began = max(row.destination_active_at, stopped or row.destination_active_at)
-    return round((row.first_step_at - began).total_seconds(), 3)
-
-
-def _checkpoint(row: Checkpoint) -> dict[str, Any]:
-    return {
-        "checkpoint": row.public_id,
-        "accelerator_type": row.lease.type.slug,
-        "progress": row.progress,
-        "step": row.step,
-        "size_bytes": row.size_bytes,
-        "sha256": row.sha256,
-        "requested": row.requested,
-        "committed_at": _time(row.committed_at),
     }
 
 

@@ -54,7 +54,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        token = _valid_token(text.strip())
+        token = token_of(text.strip())
         principal = Principal(token.tenant, frozenset(token.scopes), f"token {token.public_id}")
         return principal, principal
 
@@ -63,7 +63,12 @@ class TokenAuthentication(authentication.BaseAuthentication):
         return 'Bearer realm="laissez"'
 
 
-def _valid_token(text: str) -> ApiToken:
+def token_of(text: str) -> ApiToken:
+    """The token of this text, for requests and for sockets; its use is noted.
+
+    Raises:
+        AuthenticationFailed: `token_malformed`, `token_unknown`, `token_revoked`, `token_expired`.
+    """
     if not is_well_formed(text, kind=TOKEN_KIND):
         raise AuthenticationFailed("This is not a token, or a part of it is missing.", "token_malformed")
     token = ApiToken.objects.select_related("tenant").filter(digest=digest(text)).first()

@@ -11,8 +11,8 @@ from typing import Any
 from laissez.demo.story import CLUSTER, CONTESTED_TYPE
 from markets.engine.money import format_price
 from markets.models import Bid, BillingSlice, Quote
-from markets.presentation import resume_seconds
 from workers.models import Job, Lease, Migration, ProgressSample
+from workers.selectors.rows import resume_seconds
 
 Json = dict[str, Any]
 

@@ -24,6 +24,7 @@ from markets.engine.actions import (
 )
 from markets.engine.clearing import Clearing
 from markets.models import Award, Bid, Notice
+from markets.selectors import rows
 from markets.services import awards, bids
 from workers.models import Accelerator, Cluster, Job, Lease
 from workers.services import jobs, leases, migrations
@@ -69,7 +70,7 @@ class Applier:
             since=self.now,
             deadline=self.now + timedelta(seconds=self.cluster.max_award_seconds),
         )
-        self._tell(job, "org.laissez.market.award.opened.v1", award.public_id, {"accelerator_type": award.type.slug})
+        awards.tell(award, "opened", self.outbox)
         return True
 
     @_do.register
@@ -89,6 +90,7 @@ class Applier:
             return False
         award.state, award.lease, award.closed_at = Award.State.HANDED_OVER, lease, self.now
         award.save(update_fields=["state", "lease", "closed_at"])
+        awards.tell(award, "handed_over", self.outbox)
         jobs.start(job, now=self.now, outbox=self.outbox)
         if present:
             migrations.begin(job, source=present[0], destination=lease, now=self.now, outbox=self.outbox)
@@ -152,8 +154,7 @@ class Applier:
 
     @_do.register
     def _(self, action: LapseMove, job: Job) -> bool:
-        job.leaving_since, job.leave_moment = None, ""
-        job.save(update_fields=["leaving_since", "leave_moment"])
+        jobs.want_to_stay(job, outbox=self.outbox)
         return True
 
     @_do.register
@@ -172,9 +173,6 @@ class Applier:
     def retire(self, job: Job) -> None:
         """A job that is over, or stopped, takes no part in the market any more."""
         retire(job, now=self.now, outbox=self.outbox)
-
-    def _tell(self, job: Job, type_: str, subject: str, data: dict[str, object]) -> None:
-        self.outbox.add(f"job:{job.public_id}", type_, subject, data)
 
 
 BUDGET_DETAIL = "The budget is spent or the tenant's funds no longer cover the job; its state is saved."
@@ -202,13 +200,7 @@ def open_notice(
         opened_at=now,
         deadline=now + timedelta(seconds=seconds),
     )
-    data = {
-        "lease": lease.public_id,
-        "accelerator_type": lease.type.slug,
-        "reason": reason,
-        "deadline": notice.deadline.isoformat(),
-    }
-    outbox.add(f"job:{job.public_id}", "org.laissez.market.notice.opened.v1", notice.public_id, data)
+    _tell(notice, "opened", outbox)
     jobs.ask_agent(job, "notice", now=now)
     return notice
 
@@ -221,9 +213,14 @@ def close_notice(
         state=state, answer=answer or "", closed_at=now
     )
     if closed:
-        data = {"lease": notice.lease.public_id, "reason": notice.reason, "answer": answer or ""}
-        outbox.add(f"job:{notice.job.public_id}", f"org.laissez.market.notice.{state}.v1", notice.public_id, data)
+        notice.state, notice.answer, notice.closed_at = state, answer or "", now
+        _tell(notice, str(state), outbox)
     return bool(closed)
+
+
+def _tell(notice: Notice, change: str, outbox: Outbox) -> None:
+    type_ = f"org.laissez.market.notice.{change}.v1"
+    outbox.add(f"job:{notice.job.public_id}", type_, notice.public_id, rows.notice(notice))
 
 
 def close_spent_notices(job: Job, *, now: datetime, outbox: Outbox) -> None:
@@ -244,7 +241,7 @@ def counted(bid: Bid) -> int:
 
 def retire(job: Job, *, now: datetime, outbox: Outbox) -> None:
     """Take a job out of the market: its bids close, its award is withdrawn, its notices have been answered."""
-    bids.close_all(job, now=now)
+    bids.close_all(job, outbox=outbox)
     for award in Award.objects.filter(job=job, state=Award.State.WAITING).select_related(*AWARD_PARTS):
         awards.withdraw(award, now=now, outbox=outbox)
     for notice in Notice.objects.filter(job=job, state=Notice.State.OPEN).select_related("lease", "job"):

@@ -49,7 +49,7 @@ def _unadvised(cluster_id: int) -> list[int]:
 def _advise_one(job_id: int, outbox: Outbox) -> None:
     job = jobs.lock([job_id]).get(job_id)
     if job is not None and job.state == Job.State.QUEUED:
-        advise(job, cause="price", now=outbox.now())
+        advise(job, cause="price", outbox=outbox)
         funds.reserve(job, outbox)
 
 
@@ -62,15 +62,16 @@ def _park(job_id: int, detail: str, outbox: Outbox) -> None:
         outbox.add(f"job:{job.public_id}", "org.laissez.market.agent.failed.v1", job.public_id, data)
 
 
-def advise(job: Job, *, cause: str, now: datetime) -> None:
+def advise(job: Job, *, cause: str, outbox: Outbox) -> None:
     """Let a queued job's named policy set its bids. A job with an agent of its own keeps the bids it was given."""
     policy = POLICIES.get(job.policy)
     if policy is None:
         return
+    now = outbox.now()
     decision = policy(contexts.of(job, cause=cause, now=now), job.policy_params)
     prices = prices_of(decision)
     if prices:
-        bids.change_prices(job, prices, origin=Bid.Origin.POLICY, now=now)
+        bids.change_prices(job, prices, origin=Bid.Origin.POLICY, outbox=outbox)
     Job.objects.filter(pk=job.pk).update(advised_at=now)
 
 
@@ -101,7 +102,7 @@ def decide(job: Job, decision: Decision, *, ask: int, outbox: Outbox) -> str:
     jobs.answered(job, ask)
     changed = 0
     if decision.bids:
-        changed = bids.change_prices(job, prices_of(decision), origin=Bid.Origin.AGENT, now=now)
+        changed = bids.change_prices(job, prices_of(decision), origin=Bid.Origin.AGENT, outbox=outbox)
         funds.reserve(job, outbox)
     done = _act(job, decision, now, outbox)
     if changed or decision.kind != "stay":
@@ -128,18 +129,17 @@ def _act(job: Job, decision: Decision, now: datetime, outbox: Outbox) -> str:
             actions.retire(job, now=now, outbox=outbox)
             return "the job saves its state and stops"
         case "rebid":
-            _stay(job)
+            _stay(job, outbox)
             return "the bids were changed"
         case _:
             return "the job stays"
 
 
-def _stay(job: Job) -> None:
+def _stay(job: Job, outbox: Outbox) -> None:
     """Re-bidding the row it sits on takes an earlier `migrate` back, unless the move is under way already."""
     under_way = migrations.open_of(job)
     if job.leaving_since is not None and under_way is None and not _is_outbid(job):
-        job.leaving_since, job.leave_moment = None, ""
-        job.save(update_fields=["leaving_since", "leave_moment"])
+        jobs.want_to_stay(job, outbox=outbox)
 
 
 def _is_outbid(job: Job) -> bool:
@@ -153,9 +153,7 @@ def _is_outbid(job: Job) -> bool:
 
 
 def _move(job: Job, moment: str, now: datetime, outbox: Outbox) -> str:
-    job.leaving_since = job.leaving_since or now
-    job.leave_moment = moment
-    job.save(update_fields=["leaving_since", "leave_moment"])
+    jobs.want_to_leave(job, moment=moment, now=now, outbox=outbox)
     if moment == "now" and migrations.leave_now(job, now=now, outbox=outbox):
         return "the move has started"
     return f"the job moves ({moment}) once it has somewhere to go"

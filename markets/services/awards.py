@@ -11,6 +11,7 @@ from laissez.events import Outbox
 from markets.engine.dynamics import cool_down
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Award, Bid, CoolDown, Quote
+from markets.selectors import rows
 from markets.services import funds
 from tenants.services import ledger
 from workers.models import Cluster, Job, Lease, Migration
@@ -101,6 +102,12 @@ def _charge_for_probing(award: Award, outbox: Outbox) -> None:
 def _end(award: Award, state: Award.State, now: datetime, outbox: Outbox) -> bool:
     ended = Award.objects.filter(pk=award.pk, state=Award.State.WAITING).update(state=state, closed_at=now)
     if ended:
-        data = {"accelerator_type": award.type.slug}
-        outbox.add(f"job:{award.job.public_id}", f"org.laissez.market.award.{state}.v1", award.public_id, data)
+        award.state, award.closed_at = state, now
+        tell(award, str(state), outbox)
     return bool(ended)
+
+
+def tell(award: Award, change: str, outbox: Outbox) -> None:
+    """Say on its job's stream what has become of an award."""
+    type_ = f"org.laissez.market.award.{change}.v1"
+    outbox.add(f"job:{award.job.public_id}", type_, award.public_id, rows.award(award))

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from laissez.errors import Fault, Invalid
+from laissez.events import Outbox
 from markets.engine.money import format_price, parse_price
 from markets.models import Bid
+from markets.selectors import rows as as_rows
 from tenants.models import CurrentTransaction
 from workers.models import AcceleratorType, Cluster, Job
 
@@ -127,16 +129,17 @@ def _price_faults(found: AcceleratorType, highest: int | None, keep: int | None,
     return faults
 
 
-def replace_table(job: Job, table: Sequence[TableRow], *, origin: Bid.Origin, now: datetime) -> int:
+def replace_table(job: Job, table: Sequence[TableRow], *, origin: Bid.Origin, outbox: Outbox) -> int:
     """Make the launch table exactly these rows. A row whose value is unchanged keeps the moment it was accepted.
 
     Returns:
         How many rows were closed or opened.
     """
+    now = outbox.now()
     present = {bid.type_id: bid for bid in _open(job)}
     wanted = {row.type.pk: (place, row) for place, row in enumerate(table)}
     leaving = [bid for type_id, bid in present.items() if not _is_same(bid, wanted.get(type_id))]
-    _close(leaving, now)
+    _close(job, leaving, outbox)
     kept = {bid.type_id for bid in present.values()} - {bid.type_id for bid in leaving}
     opened = [
         _new(job, row, place, origin, _accepted(present.get(type_id), row, now), now)
@@ -144,10 +147,11 @@ def replace_table(job: Job, table: Sequence[TableRow], *, origin: Bid.Origin, no
         if type_id not in kept
     ]
     Bid.objects.bulk_create(opened)
+    _tell(job, opened, "opened", outbox)
     return len(leaving) + len(opened)
 
 
-def change_prices(job: Job, prices: Mapping[str, int], *, origin: Bid.Origin, now: datetime) -> int:
+def change_prices(job: Job, prices: Mapping[str, int], *, origin: Bid.Origin, outbox: Outbox) -> int:
     """Give some rows of the launch table new maxima, by accelerator type; rows it does not name stay.
 
     A keep price below a new maximum falls away, so that keeping never bids less than taking.
@@ -170,23 +174,29 @@ def change_prices(job: Job, prices: Mapping[str, int], *, origin: Bid.Origin, no
     if unknown:
         names = ", ".join(sorted(unknown))
         raise Invalid([Fault("unknown_row", f"The launch table has no row for {names}.", "/bids")])
-    return replace_table(job, table, origin=origin, now=now) // 2
+    return replace_table(job, table, origin=origin, outbox=outbox) // 2
 
 
-def close_all(job: Job, *, now: datetime) -> None:
+def close_all(job: Job, *, outbox: Outbox) -> None:
     """Take a job out of the book for good."""
-    _close(list(_open(job)), now)
+    _close(job, _open(job), outbox)
 
 
 def _open(job: Job) -> list[Bid]:
     return list(Bid.objects.filter(job=job, closed_at=None).select_related("type").order_by("position"))
 
 
-def _close(rows: Sequence[Bid], now: datetime) -> None:
+def _close(job: Job, rows: Sequence[Bid], outbox: Outbox) -> None:
     if rows:
         Bid.objects.filter(pk__in=[bid.pk for bid in rows], closed_at=None).update(
-            closed_at=now, closed_in=CurrentTransaction()
+            closed_at=outbox.now(), closed_in=CurrentTransaction()
         )
+        _tell(job, rows, "closed", outbox)
+
+
+def _tell(job: Job, rows: Sequence[Bid], change: str, outbox: Outbox) -> None:
+    for bid in rows:
+        outbox.add(f"job:{job.public_id}", f"org.laissez.market.bid.{change}.v1", bid.public_id, as_rows.bid(bid))
 
 
 def _is_same(bid: Bid, wanted: tuple[int, TableRow] | None) -> bool:

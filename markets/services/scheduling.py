@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from laissez.clock import microseconds
-from laissez.events import Outbox, transact
+from laissez.clock import microseconds, rfc3339
+from laissez.events import Outbox, touch, transact
 from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
 from markets.models import Award, Notice
@@ -125,3 +125,4 @@ def _stamp(cluster: Cluster, now: datetime) -> None:
     cluster.last_tick_at = now
     cluster.tick_number += 1
     cluster.save(update_fields=["last_tick_at", "tick_number", "book_fingerprint", "next_due_at"])
+    touch(f"market:{cluster.slug}", as_of=rfc3339(now))

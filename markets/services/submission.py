@@ -42,10 +42,10 @@ def submit(tenant: Tenant, body: object, *, outbox: Outbox) -> Job:
     _check_room(tenant)
     now = outbox.now()
     job = _create(tenant, cluster, spec, artifact, now)
-    bids.replace_table(job, table, origin=Bid.Origin.TENANT, now=now)
-    advising.advise(job, cause="submitted", now=now)
+    announce.job(job, outbox)
+    bids.replace_table(job, table, origin=Bid.Origin.TENANT, outbox=outbox)
+    advising.advise(job, cause="submitted", outbox=outbox)
     funds.reserve(job, outbox)
-    announce.job(job, outbox, cluster=cluster.slug, name=job.name)
     return job
 
 
@@ -134,14 +134,12 @@ def change_table(job: Job, rows: object, *, expected_version: int | None, outbox
         raise Conflict("version_conflict", detail)
     table = _new_table(job, rows)
     _keep_held_rows(job, table)
-    now = outbox.now()
-    bids.replace_table(job, table, origin=Bid.Origin.TENANT, now=now)
+    bids.replace_table(job, table, origin=Bid.Origin.TENANT, outbox=outbox)
     funds.reserve(job, outbox)
     job.version += 1
     job.spec = job.spec | {"rows": _merged_rows(job.spec["rows"], rows)}
     job.save(update_fields=["version", "spec"])
-    data = {"rows": [_row_json(row) for row in table], "origin": "tenant"}
-    outbox.add(f"job:{job.public_id}", "org.laissez.market.bid.changed.v1", job.public_id, data)
+    announce.job(job, outbox, "changed")
     return job
 
 
@@ -174,10 +172,6 @@ def _merged_rows(former: list[dict[str, Any]], rows: object) -> list[dict[str, A
     return [known.get(row["accelerator_type"], {}) | row for row in given]
 
 
-def _row_json(row: bids.TableRow) -> dict[str, Any]:
-    return {"accelerator_type": row.type.slug, "max_price_microdollars_per_hour": row.max_price}
-
-
 def move(job: Job, *, moment: str, outbox: Outbox) -> Job:
     """Ask a running job to move to what it has won, now or at its next checkpoint."""
     if moment not in ("now", "checkpoint"):
@@ -186,8 +180,7 @@ def move(job: Job, *, moment: str, outbox: Outbox) -> Job:
     if job.state != Job.State.RUNNING:
         raise Conflict("not_running", f"The job is {job.state}; only a running job can move.")
     now = outbox.now()
-    job.leaving_since, job.leave_moment = job.leaving_since or now, moment
-    job.save(update_fields=["leaving_since", "leave_moment"])
+    jobs.want_to_leave(job, moment=moment, now=now, outbox=outbox)
     if moment == "now":
         migrations.leave_now(job, now=now, outbox=outbox)
     return job
@@ -217,8 +210,8 @@ def resume(job: Job, *, outbox: Outbox) -> Job:
     now = outbox.now()
     jobs.resume(job, now=now, outbox=outbox)
     table = bids.parse_table(job.spec["rows"], job.cluster)
-    bids.replace_table(job, table, origin=Bid.Origin.TENANT, now=now)
-    advising.advise(job, cause="submitted", now=now)
+    bids.replace_table(job, table, origin=Bid.Origin.TENANT, outbox=outbox)
+    advising.advise(job, cause="submitted", outbox=outbox)
     funds.reserve(job, outbox)
     return job
 

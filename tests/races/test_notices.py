@@ -135,7 +135,7 @@ def test_a_decision_of_a_lease_that_has_just_stopped_speaking_for_its_job_is_ref
 
     def move_on(outbox: Outbox) -> None:
         locked = jobs.lock_one(job)
-        leases.make_primary(scenes.lease_of(locked), now=outbox.now())
+        leases.make_primary(scenes.lease_of(locked), now=outbox.now(), outbox=outbox)
 
     def decide() -> dict[str, object]:
         entry = old.entry(job)

@@ -163,17 +163,32 @@ def settle(job: Job, ended: Lease, *, now: datetime, outbox: Outbox) -> None:
         return
     heir = next((row for row in rows if row.state in leases.LIVE_STATES), None)
     if heir is not None:
-        leases.make_primary(heir, now=now)
+        leases.make_primary(heir, now=now, outbox=outbox)
     elif not rows:
         failed = ended.reason == Lease.Reason.FAILED
         reason, detail = (job.reason, job.reason_detail) if failed else (ended.reason, "")
         requeue(job, reason=reason, detail=detail, now=now, outbox=outbox)
 
 
-def note(job: Job, *, reason: str, detail: str) -> None:
+def note(job: Job, *, reason: str, detail: str, outbox: Outbox) -> None:
     """Write why the job is about to change, ahead of the change itself."""
     job.reason, job.reason_detail = reason, detail[:500]
     job.save(update_fields=["reason", "reason_detail"])
+    announce.job(job, outbox, "changed")
+
+
+def want_to_leave(job: Job, *, moment: str, now: datetime, outbox: Outbox) -> None:
+    """The job wants to move, `now` or at the next `checkpoint`, as soon as it has somewhere to go."""
+    job.leaving_since, job.leave_moment = job.leaving_since or now, moment
+    job.save(update_fields=["leaving_since", "leave_moment"])
+    announce.job(job, outbox, "changed")
+
+
+def want_to_stay(job: Job, *, outbox: Outbox) -> None:
+    """It wants to no more, or not for as long as it did."""
+    job.leaving_since, job.leave_moment = None, ""
+    job.save(update_fields=["leaving_since", "leave_moment"])
+    announce.job(job, outbox, "changed")
 
 
 # A question still unanswered keeps the strongest of its causes; what a notice or an award says stands in the context.

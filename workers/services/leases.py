@@ -144,16 +144,18 @@ def _until(span: TimestamptzRange, at: datetime) -> TimestamptzRange:
     return TimestamptzRange(span.lower, max(at, span.lower + timedelta(microseconds=1)))
 
 
-def make_primary(lease: Lease, *, now: datetime) -> None:
+def make_primary(lease: Lease, *, now: datetime, outbox: Outbox) -> None:
     """Move the job's primary tenure to this lease; the former one keeps running but speaks no more for the job."""
     former = Lease.objects.filter(job_id=lease.job_id, primary_during__upper_inf=True).exclude(pk=lease.pk).first()
     if former is not None:
         former.primary_during = _until(former.primary_during, now)
         former.save(update_fields=["primary_during"])
+        announce.lease(former, outbox, "primary")
         now = max(now, former.primary_during.upper)
     if lease.primary_during is None:
         lease.primary_during = TimestamptzRange(now, None)
         lease.save(update_fields=["primary_during"])
+        announce.lease(lease, outbox, "primary")
         doorbell.ring(lease.host_id)
 
 

@@ -57,7 +57,8 @@ def destination_confirmed(job: Job, destination: Lease, *, now: datetime, outbox
     if row is None or row.destination_id != destination.pk:
         return
     Migration.objects.filter(pk=row.pk).update(destination_active_at=now)
-    row.destination.refresh_from_db()
+    row.refresh_from_db()
+    announce.migration(row, outbox, "destination_active")
     if job.leave_moment == "now" or job.upgrade == Job.Upgrade.NOW:
         leave_now(job, now=now, outbox=outbox)
 
@@ -130,7 +131,7 @@ def reach_moment(job: Job, checkpoint: Checkpoint, *, now: datetime, outbox: Out
         return False
     leases.begin_closing(row.source, reason=Lease.Reason.MIGRATED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
     leases.hasten(row.source)
-    leases.make_primary(row.destination, now=now)
+    leases.make_primary(row.destination, now=now, outbox=outbox)
     return True
 
 
@@ -139,10 +140,12 @@ def source_ended(job: Job, source: Lease, *, now: datetime, outbox: Outbox) -> N
     row = open_of(job)
     if row is None or row.source_id != source.pk:
         return
-    Migration.objects.filter(pk=row.pk, source_stopped_at__isnull=True).update(source_stopped_at=now)
+    if Migration.objects.filter(pk=row.pk, source_stopped_at__isnull=True).update(source_stopped_at=now):
+        row.refresh_from_db()
+        announce.migration(row, outbox, "source_stopped")
     if row.destination.state not in leases.LIVE_STATES:
         return
-    leases.make_primary(row.destination, now=now)
+    leases.make_primary(row.destination, now=now, outbox=outbox)
     _advance(
         row,
         Migration.State.RESTORING,
@@ -164,12 +167,13 @@ def first_step(job: Job, lease: Lease, *, now: datetime, outbox: Outbox) -> bool
 
 
 def _conclude(job: Job, row: Migration, now: datetime, outbox: Outbox, **stamps: datetime) -> bool:
-    leases.make_primary(row.destination, now=now)
+    leases.make_primary(row.destination, now=now, outbox=outbox)
     leases.begin_closing(row.source, reason=Lease.Reason.MIGRATED, ending=Lease.Ending.STOP, now=now, outbox=outbox)
     done = _advance(row, Migration.State.DONE, _MOVING, outbox, closed_at=now, **stamps)
     if done:
         Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="", moves=job.moves + 1)
         job.refresh_from_db()
+        announce.job(job, outbox, "changed")
     return done
 
 
@@ -208,6 +212,7 @@ def abort(job: Job, *, reason: str, now: datetime, outbox: Outbox) -> bool:
         )
         Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="")
         job.refresh_from_db()
+        announce.job(job, outbox, "changed")
     return aborted
 
 

@@ -21,6 +21,11 @@ from workers.services import announce, jobs, leases, migrations
 LOG_BYTES_PER_LEASE = 4 * 1024 * 1024
 LOG_BYTES_PER_CHUNK = 256 * 1024
 MAX_NUMBER = 1e300
+LEASE_FIELDS = (
+    "state", "reason", "ending", "during", "primary_during", "billed_during",
+    "active_at", "first_step_at", "closing_at", "closing_deadline", "ended_at",
+)  # fmt: skip
+"""What an earlier report of the same message may have changed of a lease."""
 _STREAMS = frozenset({"stdout", "stderr", "data_load", "agent", "host"})
 _RETRIED = frozenset({"data_load_failed", "sandbox_failed", "killed"})
 _NOT_ITS_FAULT = frozenset({"host_lost", "stopped"})  # the host went away, or ended it by its own clock
@@ -57,7 +62,7 @@ def take(
         raise Refused(
             "unknown_kind", f"{report.kind!r} is not a kind of report; known: {', '.join(sorted(_HANDLERS))}."
         )
-    lease.refresh_from_db(fields=["state", "primary_during", "reason", "ending", "first_step_at"])
+    lease.refresh_from_db(fields=LEASE_FIELDS)
     return handler(locked[lease.job_id], lease, report.body, now, outbox) or {}
 
 
@@ -85,6 +90,7 @@ def _first_step(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, 
     if lease.first_step_at is None:
         lease.first_step_at = now
         lease.save(update_fields=["first_step_at"])
+        announce.lease(lease, outbox, "first_step")
     migrations.first_step(job, lease, now=now, outbox=outbox)
 
 
@@ -106,12 +112,15 @@ def _checkpoint(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, 
         requested=bool(body.get("requested")),
         committed_at=now,
     )
+    had_failed = job.attempts > 0
     job.newest_checkpoint = row
     job.checkpoint_wanted_at = None
     job.attempts = 0
     job.progress, job.progress_at = max(row.progress, job.progress), now
     job.save(update_fields=["newest_checkpoint", "checkpoint_wanted_at", "attempts", "progress", "progress_at"])
     announce.checkpoint(row, outbox)
+    if had_failed:
+        announce.job(job, outbox, "changed")
     stops = migrations.reach_moment(job, row, now=now, outbox=outbox)
     if lease.state == Lease.State.CLOSING:
         leases.hasten(lease)
@@ -198,7 +207,7 @@ def _fail(job: Job, lease: Lease, reason: str, detail: str, code: int | None, no
 
 def _retry(job: Job, lease: Lease, reason: str, detail: str, outbox: Outbox) -> None:
     """Once the device is given back the job goes on at its destination, or in the queue."""
-    jobs.note(job, reason=reason, detail=detail)
+    jobs.note(job, reason=reason, detail=detail, outbox=outbox)
     data = {"reason": reason, "detail": detail}
     outbox.add(f"job:{job.public_id}", "org.laissez.market.job.start_failed.v1", lease.public_id, data)
 

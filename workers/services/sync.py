@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError
 
 from laissez.errors import Refused
-from laissez.events import Outbox
+from laissez.events import Outbox, touch
 from workers.models import Host, Job, Lease
 from workers.selectors import desired
 from workers.services import announce, hosts, jobs, leases, migrations, reports
@@ -21,6 +21,8 @@ from workers.services import announce, hosts, jobs, leases, migrations, reports
 HEARTBEAT_SECONDS = 2.0
 LEAST_HEARTBEAT_SECONDS = 0.5
 REPORT_FAILED = "report_failed"
+TOUCHING = {"progress": "progress", "first_step": "progress", "log": "log"}
+"""Reports of which a job's page is only told that there are some, and what of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +175,24 @@ def _take_reports(
 ) -> None:
     """Each report in a savepoint of its own: a bad one is refused, and the ones behind it still count."""
     host = answer.host
+    touched: set[tuple[str, str]] = set()
     for report in sorted(sent, key=lambda each: each.id):
         if report.id <= host.last_report:
             answer.results[str(report.id)] = reports.answer_again(report, known.get(report.lease))
             continue
         try:
-            with transaction.atomic():
+            with outbox.savepoint():
                 answer.results[str(report.id)] = reports.take(report, known, locked, now=now, outbox=outbox)
+            if report.kind in TOUCHING:
+                touched.add((locked[known[report.lease].job_id].public_id, TOUCHING[report.kind]))
         except Refused as refusal:
             answer.refused.append({"id": report.id, "code": refusal.code, "detail": refusal.detail})
         except (DataError, IntegrityError) as error:
             answer.refused.append({"id": report.id, "code": REPORT_FAILED, "detail": str(error).splitlines()[0]})
+            locked[known[report.lease].job_id].refresh_from_db()
         host.last_report = report.id
+    for job, what in sorted(touched):
+        touch(f"job:{job}", what=what)
     answer.acknowledged = host.last_report
     host.save(update_fields=["last_report"])
 

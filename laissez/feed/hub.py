@@ -1,0 +1,286 @@
+"""One process's ears: one tail per stream that any of its sockets follows, and one channel for all their hints.
+
+A hint, or five seconds without one, makes the tails read what follows their cursors, all in one query; what they find
+goes to every socket that follows the stream. Who may still listen is asked for all sockets at once.
+
+A hub belongs to one event loop; it comes with the first socket and goes with the last.
+"""
+
+import asyncio
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from channels.db import database_sync_to_async
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import Error as DatabaseFailure
+from redis.exceptions import RedisError
+
+from laissez import clock
+from laissez.events import group_of
+from laissez.feed import envelopes, replay, vocabulary
+from laissez.feed.replay import MAX_PAGE, Recorded
+from laissez.feed.streams import Reader
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 5.0
+ALIVE_SECONDS = 2.0
+CHECK_SECONDS = 2.0
+RETRY_SECONDS = 1.0
+FAILURES = (OSError, RedisError, DatabaseFailure, TimeoutError)
+
+
+class Gate(Protocol):
+    """One way of proving who one is, to sockets."""
+
+    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+        """Who the caller is, and the credential by which it is known from now on.
+
+        Raises:
+            Refused: with status 403 for a foreign origin, else 401.
+        """
+
+    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+        """Who these credentials stand for by now; one that is good no more is left out."""
+
+
+class Listener(Protocol):
+    """A socket, as the hub sees it."""
+
+    gate: Gate
+    credential: Hashable
+
+    def hear(self, stream: str, seq: int, text: str, key: Hashable | None) -> None:
+        """Take an event of a stream; a key says that it coalesces."""
+
+    def touch(self, stream: str, text: str, key: Hashable) -> None:
+        """Take a hint that something without a number has changed."""
+
+    def alive(self, text: str) -> None:
+        """Pass on that this process lives."""
+
+    async def now_reads_as(self, reader: Reader | None) -> None:
+        """What its credential stands for by now; None: nothing."""
+
+
+@dataclass(slots=True)
+class Tail:
+    """The end of one stream as this process has read it."""
+
+    cursor: int
+    listeners: set[Listener] = field(default_factory=set)
+    joined: bool = False
+
+
+class Hub:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._tails: dict[str, Tail] = {}
+        self._listeners: set[Listener] = set()
+        self._due: set[str] = set()
+        self._wake = asyncio.Event()
+        self._channel = ""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._read_at: tuple[datetime, float] | None = None
+
+    # Sockets come and go
+
+    def attach(self, listener: Listener) -> None:
+        """A socket has opened."""
+        self._listeners.add(listener)
+        if not self._tasks:
+            work = (self._listen, self._read, self._breathe, self._poll, self._check)
+            self._tasks = [asyncio.create_task(self._for_ever(each)) for each in work]
+
+    async def detach(self, listener: Listener) -> None:
+        """A socket has closed; with the last one the hub stops."""
+        self._listeners.discard(listener)
+        for stream in [name for name, tail in self._tails.items() if listener in tail.listeners]:
+            await self.unfollow(listener, stream)
+        if self._listeners:
+            return
+        _hubs.pop(asyncio.get_running_loop(), None)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def follow(self, listener: Listener, stream: str, *, last: int) -> None:
+        """Give a socket what comes in a stream, of which it knows that `last` has been written."""
+        tail = self._tails.get(stream)
+        if tail is None:
+            tail = self._tails[stream] = Tail(cursor=last)
+        tail.listeners.add(listener)
+        self._mark(stream)
+
+    async def unfollow(self, listener: Listener, stream: str) -> None:
+        """Give it no more; a stream that nobody follows is forgotten."""
+        tail = self._tails.get(stream)
+        if tail is None:
+            return
+        tail.listeners.discard(listener)
+        if not tail.listeners:
+            del self._tails[stream]
+            await self._leave(stream)
+
+    def cursor_of(self, stream: str) -> int:
+        """The last number that a stream's tail has passed on."""
+        return self._tails[stream].cursor
+
+    # The work
+
+    async def _for_ever(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Repeat one piece of work; what fails is tried again, so that no failure ends the feed."""
+        while True:
+            try:
+                await work()
+            except FAILURES as error:
+                logger.warning("The feed tries again: %s: %s", type(error).__name__, error)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        layer = get_channel_layer()
+        if layer is None:
+            await asyncio.sleep(POLL_SECONDS)
+            return
+        if not self._channel:
+            self._channel = await layer.new_channel("feed.")
+            self._mark(*self._tails)
+        message = await layer.receive(self._channel)
+        stream = message.get("stream", "")
+        if message["type"] == "stream.touch":
+            self._touched(stream, message["facts"])
+        elif stream in self._tails and message["seq"] > self._tails[stream].cursor:
+            self._mark(stream)
+
+    async def _read(self) -> None:
+        """Read what is due, once more as soon as something is due again."""
+        await self._wake.wait()
+        self._wake.clear()
+        due = [stream for stream in self._due if stream in self._tails]
+        self._due.clear()
+        try:
+            await self._join(due)
+        finally:
+            found = await _following({stream: self._tails[stream].cursor for stream in due if stream in self._tails})
+            self._pass_on(found)
+
+    def _pass_on(self, events: list[Recorded]) -> None:
+        retention = timedelta(days=settings.EVENT_RETENTION_DAYS)
+        counts: dict[str, int] = defaultdict(int)
+        for event in events:
+            tail = self._tails.get(event.stream)
+            counts[event.stream] += 1
+            if tail is None or event.seq <= tail.cursor:
+                continue
+            tail.cursor = event.seq
+            text, key = frame_of(event, retention=retention)
+            for listener in list(tail.listeners):
+                listener.hear(event.stream, event.seq, text, key)
+        self._mark(*(stream for stream, count in counts.items() if count == MAX_PAGE))
+
+    async def _breathe(self) -> None:
+        """Tell every socket the time, from the database's clock as last read."""
+        await asyncio.sleep(ALIVE_SECONDS)
+        if self._read_at is None:
+            return
+        moment, at = self._read_at
+        passed = timedelta(seconds=asyncio.get_running_loop().time() - at)
+        text = json.dumps({"type": "alive", "time": clock.rfc3339(moment + passed)})
+        for listener in list(self._listeners):
+            listener.alive(text)
+
+    async def _poll(self) -> None:
+        """Look at every stream without having been told to, and be in every group again."""
+        await self._read_clock()
+        for tail in self._tails.values():
+            tail.joined = False
+        self._mark(*self._tails)
+        await asyncio.sleep(POLL_SECONDS)
+
+    async def _read_clock(self) -> None:
+        self._read_at = (await _now(), asyncio.get_running_loop().time())
+
+    async def _check(self) -> None:
+        """Ask who may still listen: one question for all sockets that have come in the same way."""
+        await asyncio.sleep(CHECK_SECONDS)
+        for gate in {listener.gate for listener in self._listeners}:
+            known = [each for each in self._listeners if each.gate is gate and each.credential is not None]
+            if known:
+                valid = await _readers(gate, {each.credential for each in known})
+                for listener in known:
+                    await listener.now_reads_as(valid.get(listener.credential))
+
+    def _touched(self, stream: str, facts: Mapping[str, Any]) -> None:
+        tail = self._tails.get(stream)
+        if tail is None:
+            return
+        text = json.dumps({"type": "touched", "stream": stream, **facts})
+        for listener in list(tail.listeners):
+            listener.touch(stream, text, ("touched", stream, facts.get("what")))
+
+    def _mark(self, *names: str) -> None:
+        if names:
+            self._due.update(names)
+            self._wake.set()
+
+    async def _join(self, names: Iterable[str]) -> None:
+        """Be in the groups of these streams. Joining again costs nothing where the channel layer remembers."""
+        layer = get_channel_layer()
+        if layer is None or not self._channel:
+            return
+        for stream in names:
+            tail = self._tails.get(stream)
+            if tail is not None and not tail.joined:
+                await layer.group_add(group_of(stream), self._channel)
+                tail.joined = True
+
+    async def _leave(self, stream: str) -> None:
+        layer = get_channel_layer()
+        if layer is None or not self._channel:
+            return
+        try:
+            await layer.group_discard(group_of(stream), self._channel)
+        except FAILURES as error:
+            logger.warning("A group was not left, its hints are ignored: %s: %s", type(error).__name__, error)
+
+
+_hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """The hub of the running event loop."""
+    return _hubs.setdefault(asyncio.get_running_loop(), Hub())
+
+
+def frame_of(event: Recorded, *, retention: timedelta) -> tuple[str, Hashable | None]:
+    """An event's frame, the same for every socket, and the key under which it coalesces, if it does."""
+    body = {"type": "event", "stream": event.stream, "event": envelopes.envelope(event, retention=retention)}
+    found = vocabulary.known(event.type)
+    key = (event.stream, event.subject) if found is not None and found.coalesces else None
+    return json.dumps(body), key
+
+
+@database_sync_to_async
+def _following(cursors: Mapping[str, int]) -> list[Recorded]:
+    return replay.following(cursors)
+
+
+@database_sync_to_async
+def _now() -> datetime:
+    return clock.now()
+
+
+@database_sync_to_async
+def _readers(gate: Gate, credentials: set[Hashable]) -> Mapping[Hashable, Reader]:
+    return gate.readers(credentials)

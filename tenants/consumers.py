@@ -1,0 +1,83 @@
+"""The feed's two doors: `/ws/feed` for browsers, by session and origin, and `/api/v1/feed` for programs, by token."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+from django.urls import path
+from rest_framework.exceptions import AuthenticationFailed
+
+from laissez.errors import Refused
+from laissez.feed.consumer import FOREIGN_STATUS, FeedConsumer
+from laissez.feed.streams import ANONYMOUS, Reader
+from tenants import readers
+from tenants.auth import token_of
+
+
+class TokenGate:
+    """`Authorization: Bearer lz_live_...`. No origin is asked for: a browser cannot send this header to a socket."""
+
+    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+        """The token's reader."""
+        scheme, _, text = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            raise Refused("not_authenticated", "Send a token: Authorization: Bearer lz_live_...", status=401)
+        try:
+            token = token_of(text.strip())
+        except AuthenticationFailed as failure:
+            raise Refused(str(failure.get_codes()), str(failure.detail), status=401) from failure
+        return token.public_id, Reader(tenant=token.tenant.public_id, scopes=frozenset(token.scopes))
+
+    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+        """Those of these tokens that are still good."""
+        return dict(readers.of_tokens(str(each) for each in credentials))
+
+
+class SessionGate:
+    """The session's cookie, from pages of our own. While the market is public, anybody may listen to it."""
+
+    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+        """The signed-in person's reader, else an anonymous one."""
+        if not is_own_origin(headers.get("origin", ""), host=headers.get("host", "")):
+            raise Refused("foreign_origin", "This page is not one of ours.", status=FOREIGN_STATUS)
+        key = _session_key(headers.get("cookie", ""))
+        reader = readers.of_sessions([key]).get(key) if key else None
+        if reader is not None:
+            return key, reader
+        if not settings.PUBLIC_MARKET:
+            raise Refused("not_authenticated", "Sign in first.", status=401)
+        return None, ANONYMOUS
+
+    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+        """The readers of those of these sessions that go on."""
+        return dict(readers.of_sessions(str(each) for each in credentials))
+
+
+def is_own_origin(origin: str, *, host: str) -> bool:
+    """Whether a page of this origin is our own: of the host that it speaks to, or one that is trusted by name."""
+    if origin in settings.CSRF_TRUSTED_ORIGINS:
+        return True
+    parts = urlsplit(origin)
+    domain, _ = split_domain_port(host.lower())
+    return (
+        parts.scheme in ("http", "https")
+        and parts.netloc.lower() == host.lower()
+        and bool(domain)
+        and validate_host(domain, settings.ALLOWED_HOSTS)
+    )
+
+
+def _session_key(cookies: str) -> str:
+    try:
+        found = SimpleCookie(cookies).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+websocket_urlpatterns = [
+    path("ws/feed", FeedConsumer(SessionGate())),
+    path("api/v1/feed", FeedConsumer(TokenGate())),
+]
