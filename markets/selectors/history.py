@@ -1,4 +1,4 @@
-"""What a job's page tells of its past: the agent's decisions, notices, and what its processes wrote.
+"""What a job's page tells of its past: the agent's decisions, notices, events, progress, and what its processes wrote.
 
 Each function takes a job that a scoped selector has found.
 """
@@ -12,12 +12,14 @@ from django.db.models.functions import Right
 
 from laissez.models import Event
 from markets.models import Notice
-from workers.models import Job, LogChunk
+from workers.models import Job, LogChunk, ProgressSample
 
 DECIDED = "org.laissez.market.agent.decided.v1"
 FAILED = "org.laissez.market.agent.failed.v1"
-MOST_DECISIONS = 20
+MOST_DECISIONS = 200
 MOST_NOTICES = 20
+MOST_EVENTS = 25
+MOST_SAMPLES = 20_000
 TAIL_CHUNKS = 100
 TAIL_CHARACTERS = 16_000
 TAIL_LINES = 200
@@ -25,8 +27,12 @@ TAIL_LINES = 200
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the job's agent said at one time, or how it failed to say anything, which is taken for "stay"."""
+    """What the job's agent said at one time, or how it failed to say anything, which is taken for "stay".
 
+    `number`: the event's in the job's stream.
+    """
+
+    number: int
     at: datetime
     kind: str
     moment: str
@@ -46,6 +52,7 @@ def _decision(event: Event) -> Decision:
     data = event.data
     failed = event.type == FAILED
     return Decision(
+        number=event.seq,
         at=event.at,
         kind=str(data.get("outcome" if failed else "kind", "")),
         moment=str(data.get("moment", "")),
@@ -61,14 +68,56 @@ def notices(job: Job) -> QuerySet[Notice]:
     return Notice.objects.filter(job=job).select_related("lease__type").order_by("-id")[:MOST_NOTICES]
 
 
-def log_tail(job: Job) -> str:
-    """The last lines that its processes wrote, in the order in which they arrived."""
-    newest = LogChunk.objects.filter(job=job).order_by("-id").annotate(tail=Right("text", TAIL_CHARACTERS))
+def events(job: Job) -> list[Event]:
+    """The latest events of its stream, newest first."""
+    return list(Event.objects.filter(stream__name=f"job:{job.public_id}").order_by("-seq")[:MOST_EVENTS])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One report of a workload: when, under which lease, how far, and the loss where it told one."""
+
+    at: datetime
+    lease: int
+    progress: float
+    step: int | None
+    loss: float | None
+
+
+def samples(job: Job) -> list[Sample]:
+    """Its reports of progress, oldest first; of very many, the newest."""
+    rows = ProgressSample.objects.filter(job=job).order_by("-id")
+    values = rows.values_list("received_at", "lease_id", "progress", "step", "loss")[:MOST_SAMPLES]
+    return [Sample(*row) for row in reversed(values)]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """Lines of a log, and the cursor after which what is still to come begins. `is_cut`: earlier lines are left out."""
+
+    text: str
+    cursor: int
+    is_cut: bool
+
+
+def log_tail(job: Job, *, after: int = 0) -> LogTail:
+    """What its processes wrote last, in the order in which it arrived; `after` a cursor, only what came since.
+
+    A job's chunks are stored under its lock, so that none appears later below a cursor that has been handed out.
+    """
+    rows = LogChunk.objects.filter(job=job, id__gt=after).order_by("-id").annotate(tail=Right("text", TAIL_CHARACTERS))
+    newest = list(rows.values_list("id", "tail")[: TAIL_CHUNKS + 1])
     parts: list[str] = []
     left = TAIL_CHARACTERS
-    for text in newest.values_list("tail", flat=True)[:TAIL_CHUNKS]:
-        parts.append(text[-left:])
-        left -= len(text)
+    for _, text in newest[:TAIL_CHUNKS]:
         if left <= 0:
             break
-    return "\n".join("".join(reversed(parts)).splitlines()[-TAIL_LINES:])
+        parts.append(text[-left:])
+        left -= len(text)
+    text = "".join(reversed(parts))
+    lines = text.splitlines(keepends=True)
+    return LogTail(
+        text="".join(lines[-TAIL_LINES:]),
+        cursor=newest[0][0] if newest else after,
+        is_cut=left <= 0 or len(newest) > TAIL_CHUNKS or len(lines) > TAIL_LINES,
+    )

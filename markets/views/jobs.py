@@ -1,100 +1,194 @@
-"""A tenant's jobs: the list, one job, and what can be done to it. Rows are found through scoped selectors only."""
+"""A tenant's jobs: the list, one job, and what streams into its page. Rows are found through scoped selectors only."""
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from collections import Counter
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
-from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from laissez import clock
 from laissez.api import page_of
-from laissez.errors import NotFound, Refused
-from laissez.events import transact
-from markets.selectors import history, overview
+from laissez.errors import Refused
+from laissez.ids import new_id
+from markets.selectors import history, overview, positions
 from markets.selectors import jobs as seen_jobs
-from markets.services import submission
-from markets.views import lines, rendering
+from markets.selectors.jobs import JobView
+from markets.services import funds, metering
+from markets.views import acts, decisions, facts, life, lines, progress, rendering, telling
+from markets.views.paid import costs_of
 from tenants.auth import Principal
 from tenants.views import tenant_page
 from workers.models import Job
 
 JOBS_SHOWN = 25
 CHECKPOINTS_SHOWN = 10
+SAMPLES_LISTED = 40
+LONGEST_SEARCH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One state to narrow the list to, "" for all, with how many jobs are in it and its address."""
+
+    state: str
+    count: int
+    address: str
+    is_chosen: bool
 
 
 @require_safe
 @tenant_page("jobs:read")
 def jobs(request: HttpRequest, principal: Principal) -> HttpResponse:
-    """The tenant's jobs, newest first."""
-    rows = seen_jobs.visible_to(principal.tenant)
+    """The tenant's jobs, newest first. `state` and `q`, a part of the name, narrow; `pick` is for acting on many."""
+    streams = rendering.cursors([principal.tenant.stream])
+    state, search = _state(request), request.GET.get("q", "").replace("\x00", "").strip()[:LONGEST_SEARCH]
+    mine = seen_jobs.visible_to(principal.tenant)
+    named = mine.filter(name__icontains=search) if search else mine
     try:
-        page = page_of(rows, {"limit": str(JOBS_SHOWN)} | _given(request, "cursor"))
+        page = page_of(named.filter(state=state) if state else named, {"limit": str(JOBS_SHOWN)} | _given(request))
     except Refused:
         return redirect("jobs")  # a cursor that is no longer good: begin at the top
     now = clock.now()
     seen = overview.views_of(page.items, now=now)
-    costs = lines.costs_of(seen, now)
+    costs = metering.running_costs([lease for view in seen for lease in view.leases], now)
+    may_write = "jobs:write" in principal.scopes
+    is_picking = may_write and "pick" in request.GET
     return rendering.page(
         request,
         "markets/jobs.html",
         principal,
+        streams=None if is_picking else streams,
         now=now,
         lines=[lines.job_line(each, costs) for each in seen],
-        next_cursor=page.next_cursor,
-        is_first="cursor" not in request.GET,
+        tabs=_tabs(Counter(named.values_list("state", flat=True)), state, search),
+        state=state,
+        search=search,
+        is_narrowed=bool(state or search),
+        next_page=_address(state=state, q=search, cursor=page.next_cursor) if page.next_cursor else "",
+        first_page=_address(state=state, q=search) if "cursor" in request.GET else "",
+        pick_address=f"{_address(state=state, q=search, pick='1')}",
+        all_address=_address(state=state, q=search),
+        is_picking=is_picking,
+        may_write=may_write,
     )
+
+
+def _state(request: HttpRequest) -> str:
+    given = request.GET.get("state", "")
+    return given if given in Job.State.values else ""
+
+
+def _given(request: HttpRequest) -> dict[str, str]:
+    return {"cursor": request.GET["cursor"]} if "cursor" in request.GET else {}
+
+
+def _tabs(counts: Counter[str], chosen: str, search: str) -> list[Tab]:
+    """All, and each state in which there is a job, or which is chosen."""
+    shown = [state for state in Job.State.values if counts[state] or state == chosen]
+    return [
+        Tab("", counts.total(), _address(q=search), is_chosen=not chosen),
+        *(Tab(each, counts[each], _address(state=each, q=search), is_chosen=each == chosen) for each in shown),
+    ]
+
+
+def _address(**wanted: str | None) -> str:
+    given = {name: value for name, value in wanted.items() if value}
+    return f"?{urlencode(given)}" if given else "?"
 
 
 @require_safe
 @tenant_page("jobs:read")
 def job(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
-    """One job: where it is and why, what it costs, and how it came there."""
-    found = _found(principal, job)
+    """One job: where it is and why, what it costs, what comes next, and how it came there."""
+    found = acts.find(principal, job)
+    streams = rendering.cursors([f"job:{found.public_id}", f"market:{found.cluster.slug}"])
+    found.refresh_from_db()
     now = clock.now()
     seen = seen_jobs.view(found, now=now)
-    costs = lines.costs_of([seen], now)
-    line = lines.job_line(seen, costs)
+    costs = costs_of(seen.leases, now)
+    line = lines.job_line(seen, costs.totals)
+    samples = history.samples(found)
+    notices = list(history.notices(found))
+    outlook = _outlook(seen, line, samples)
     return rendering.page(
         request,
         "markets/job.html",
         principal,
+        streams=streams,
         now=now,
-        is_over=line.is_over,
+        job=found,
         line=line,
         seen=seen,
-        table=lines.table_lines(seen, overview.standings(seen.bids, seen.table)),
-        leases=lines.lease_lines(seen, costs),
-        moves=lines.move_lines(seen),
-        timeline=lines.timeline_of(seen, costs, now),
-        checkpoints=list(reversed(seen.checkpoints))[:CHECKPOINTS_SHOWN],
-        notices=history.notices(found),
-        decisions=history.decisions(found),
-        log=history.log_tail(found),
+        why=facts.why(seen, notices),
+        next=facts.next_step(seen, outlook),
+        outlook=outlook,
+        buttons=acts.offered(seen) if "jobs:write" in principal.scopes else [],
         may_write="jobs:write" in principal.scopes,
+        may_bid="bids:write" in principal.scopes and found.state in (Job.State.QUEUED, Job.State.RUNNING),
+        key=new_id("key"),
+        timeline=life.drawn(seen, costs),
+        steps=life.told(seen, costs),
+        life=life.summary(seen, costs),
+        leases=lines.lease_lines(seen, costs),
+        table=lines.table_lines(seen, overview.standings(seen.bids, seen.table), positions.of(seen.bids)),
+        decisions=decisions.fold(history.decisions(found)),
+        moves=lines.move_lines(seen),
+        notices=notices,
+        checkpoints=list(reversed(seen.checkpoints))[:CHECKPOINTS_SHOWN],
+        samples=list(reversed(samples[-SAMPLES_LISTED:])),
+        sample_count=len(samples),
+        progress_summary=progress.summary(samples),
+        log=history.log_tail(found),
+        events=[telling.told(event) for event in history.events(found)],
     )
 
 
-@require_POST
-@tenant_page("jobs:write")
-def cancel(request: HttpRequest, principal: Principal, job: str) -> HttpResponseRedirect:
-    """End a job for good, and show it. A second click finds it ended and changes nothing."""
-    found = _found(principal, job)
-    ended = transact(lambda outbox: submission.cancel(found, outbox=outbox))
-    if ended.state == Job.State.CANCELLED:
-        messages.success(request, "The job is cancelled. Its devices are given back as soon as their hosts confirm it.")
-    else:
-        messages.info(request, f"The job had {ended.state} already; nothing was changed.")
-    return HttpResponseRedirect(reverse("job", kwargs={"job": found.public_id}))
+def _outlook(seen: JobView, line: lines.JobLine, samples: list[history.Sample]) -> facts.Outlook:
+    """How long the budget lasts at the present price, and the work at the present speed."""
+    primary = seen.primary
+    here = [] if primary is None else [(each.at, each.progress) for each in samples if each.lease == primary.pk]
+    return facts.Outlook(
+        runway_seconds=facts.runway_seconds(
+            budget=seen.job.budget_microdollars,
+            cost=line.cost,
+            price=None if primary is None else line.price,
+            speedup=funds.speedup(),
+        ),
+        finish_seconds=facts.finish_seconds(here, progress=seen.job.progress),
+    )
 
 
-def _found(principal: Principal, public_id: str) -> Job:
-    """The tenant's own job; somebody else's is not there."""
-    try:
-        return seen_jobs.find(principal.tenant, public_id)
-    except NotFound:
-        raise Http404 from None
+@require_safe
+@tenant_page("jobs:read")
+def series(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
+    """What its chart of progress and loss is drawn from."""
+    samples = progress.thinned(history.samples(acts.find(principal, job)))
+    return _unkept(JsonResponse(progress.series(samples, as_of=clock.now())))
 
 
-def _given(request: HttpRequest, name: str) -> dict[str, str]:
-    value = request.GET.get(name)
-    return {} if value is None else {name: value}
+@require_safe
+@tenant_page("jobs:read")
+def series_csv(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
+    """The same points as a file."""
+    found = acts.find(principal, job)
+    text = progress.as_csv(progress.thinned(history.samples(found)))
+    answer = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="{found.public_id}-progress.csv"'
+    return _unkept(answer)
+
+
+@require_safe
+@tenant_page("jobs:read")
+def log(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
+    """What its processes have written since `?after=`, a cursor that this answer or the page gave out."""
+    text = request.GET.get("after", "0")
+    after = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+    tail = history.log_tail(acts.find(principal, job), after=after)
+    return _unkept(JsonResponse({"text": tail.text, "cursor": tail.cursor, "is_cut": tail.is_cut}))
+
+
+def _unkept(answer: HttpResponse) -> HttpResponse:
+    answer["Cache-Control"] = "private, no-store"
+    return answer

@@ -6,13 +6,14 @@ from datetime import datetime
 from itertools import accumulate
 
 from markets.models import Bid
-from markets.presentation import resume_seconds
-from markets.selectors.jobs import JobView, explain
+from markets.selectors.jobs import JobView
 from markets.selectors.overview import OwnBid, Standing
-from markets.services import metering
-from markets.views import timeline
+from markets.selectors.positions import Position
+from markets.views import reasons
+from markets.views.paid import Costs, Paid
 from workers.models import Job, Lease, Migration
 from workers.models.jobs import TERMINAL_JOB_STATES
+from workers.selectors.rows import resume_seconds
 
 PHASES = (
     ("opened", "opened_at"),
@@ -31,7 +32,7 @@ class JobLine:
     """A job as one line of a list, and as the head of its page. Amounts in micro-dollars, prices per hour."""
 
     seen: JobView
-    explanation: str
+    reason: str
     cost: int
 
     @property
@@ -91,10 +92,11 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True)
 class LeaseLine:
-    """A lease with its cost, and what all leases up to it have cost together."""
+    """A lease with its cost, what it paid per hour, and what all leases up to it have cost together."""
 
     lease: Lease
     cost: int
+    paid: Paid | None
     total: int
 
     @property
@@ -123,10 +125,11 @@ class MoveLine:
 
 @dataclass(frozen=True, slots=True)
 class TableLine:
-    """One row of a launch table with what the tenant expects of it."""
+    """One row of a launch table: what the tenant expects of it, and its place among the losing bids where it loses."""
 
     own: OwnBid
     expected_hours: str | None
+    position: Position | None
 
     @property
     def is_held(self) -> bool:
@@ -134,20 +137,18 @@ class TableLine:
         return self.own.standing in (Standing.RUNS, Standing.LEAVES)
 
 
-def costs_of(seen: Sequence[JobView], now: datetime) -> Mapping[int, int]:
-    """What each lease of these jobs has cost by now, by its primary key."""
-    return metering.running_costs([lease for view in seen for lease in view.leases], now)
-
-
 def job_line(seen: JobView, costs: Mapping[int, int]) -> JobLine:
-    """A job's line."""
-    return JobLine(seen=seen, explanation=explain(seen), cost=sum(costs[lease.pk] for lease in seen.leases))
+    """A job's line; costs are its leases' by primary key."""
+    return JobLine(seen=seen, reason=reasons.reason(seen), cost=sum(costs[lease.pk] for lease in seen.leases))
 
 
-def lease_lines(seen: JobView, costs: Mapping[int, int]) -> list[LeaseLine]:
+def lease_lines(seen: JobView, costs: Costs) -> list[LeaseLine]:
     """Its leases, oldest first, with running totals."""
-    totals = accumulate(costs[lease.pk] for lease in seen.leases)
-    return [LeaseLine(lease, costs[lease.pk], total) for lease, total in zip(seen.leases, totals, strict=True)]
+    totals = accumulate(costs.of(lease) for lease in seen.leases)
+    return [
+        LeaseLine(lease, costs.of(lease), costs.paid(lease), total)
+        for lease, total in zip(seen.leases, totals, strict=True)
+    ]
 
 
 def move_lines(seen: JobView) -> list[MoveLine]:
@@ -164,48 +165,7 @@ def _phases(move: Migration) -> tuple[Phase, ...]:
     )
 
 
-def table_lines(seen: JobView, standings: Sequence[OwnBid]) -> list[TableLine]:
+def table_lines(seen: JobView, standings: Sequence[OwnBid], positions: Mapping[int, Position]) -> list[TableLine]:
     """Its launch table in order."""
     hours = {row["accelerator_type"]: row.get("expected_hours") for row in seen.job.spec["rows"]}
-    return [TableLine(own, hours.get(own.bid.type.slug)) for own in standings]
-
-
-def timeline_of(seen: JobView, costs: Mapping[int, int], now: datetime) -> timeline.Timeline:
-    """Its life as a drawing."""
-    return timeline.draw(
-        start=seen.job.submitted_at,
-        end=seen.job.finished_at or now,
-        hardware=_hardware(seen),
-        stays=[
-            timeline.Stay(
-                hardware=lease.type.slug,
-                start=lease.during.lower,
-                end=lease.during.upper,
-                first_step=lease.first_step_at,
-                cost=costs[lease.pk],
-                state=lease.state,
-            )
-            for lease in seen.leases
-        ],
-        marks=[
-            timeline.Mark(hardware=each.lease.type.slug, at=each.committed_at, progress=each.progress)
-            for each in seen.checkpoints
-        ],
-        moves=[
-            timeline.Move(
-                source=each.source.type.slug,
-                destination=each.destination.type.slug,
-                at=each.first_step_at or each.source_stopped_at or each.opened_at,
-                state=each.state,
-            )
-            for each in seen.migrations
-        ],
-    )
-
-
-def _hardware(seen: JobView) -> list[str]:
-    """The launch table's order; once it is closed, the order in which it was submitted, of what was used."""
-    used = {lease.type.slug for lease in seen.leases}
-    stated = [row["accelerator_type"] for row in seen.job.spec["rows"]]
-    open_rows = {bid.type.slug for bid in seen.bids}
-    return [name for name in stated if name in used | open_rows] or stated
+    return [TableLine(own, hours.get(own.bid.type.slug), positions.get(own.bid.type_id)) for own in standings]
