@@ -3,7 +3,7 @@
 from django.urls import path
 
 from markets import api
-from markets.views import job_form, jobs, market
+from markets.views import acts, bids, job_form, jobs, market, market_type
 
 urlpatterns = [
     path("api/v1/markets", api.MarketsView.as_view()),
@@ -21,9 +21,21 @@ urlpatterns = [
     path("", market.landing, name="landing"),
     path("market/", market.markets, name="markets"),
     path("market/<slug:cluster>", market.market, name="market"),
+    path("market/<slug:cluster>/<slug:type>", market_type.market_type, name="market-type"),
+    path("market/<slug:cluster>/<slug:type>/series.json", market_type.series, name="price-series"),
+    path("market/<slug:cluster>/<slug:type>/prices.csv", market_type.price_csv, name="price-csv"),
     path("jobs", jobs.jobs, name="jobs"),
     path("jobs/new", job_form.new, name="new_job"),
     path("jobs/new/check", job_form.check, name="check_job"),
+    path("jobs/cancel", acts.cancel_several, name="cancel_several"),
     path("jobs/<str:job>", jobs.job, name="job"),
-    path("jobs/<str:job>/cancel", jobs.cancel, name="cancel"),
+    path("jobs/<str:job>/series.json", jobs.series, name="job_series"),
+    path("jobs/<str:job>/series.csv", jobs.series_csv, name="job_series_csv"),
+    path("jobs/<str:job>/log", jobs.log, name="job_log"),
+    path("jobs/<str:job>/bids", bids.edit, name="job_bids"),
+    path("jobs/<str:job>/checkpoint", acts.act, {"act": "checkpoint"}),
+    path("jobs/<str:job>/migrate", acts.act, {"act": "migrate"}),
+    path("jobs/<str:job>/stop", acts.act, {"act": "stop"}),
+    path("jobs/<str:job>/resume", acts.act, {"act": "resume"}),
+    path("jobs/<str:job>/cancel", acts.act, {"act": "cancel"}, name="cancel"),
 ]

@@ -5,6 +5,7 @@
 //   feed:touched  {stream, ...facts}     something changed that is no event: a tick, a host's report
 //   feed:gap      {stream}               what lies before the oldest kept event is missed: read everything again
 //   feed:state    {state}                "live" or "reconnecting"
+//   feed:ended    {}                     nobody is signed in here any more
 //
 // on `document`. Time is performance.now(): the clock on the wall of the browser may be hours wrong.
 
@@ -12,6 +13,7 @@ export const SILENCE_MS = 3000; // the server says "alive" every two seconds
 const CHECK_MS = 500;
 const FIRST_DELAY_MS = 200;
 const LAST_DELAY_MS = 2000;
+const NOT_SIGNED_IN = 4401;
 
 /** "market:gemm@12 job:job_x@4" as a map from stream to cursor. */
 export function cursorsOf(text) {
@@ -68,8 +70,9 @@ export class Feed {
     socket.onmessage = (message) => {
       if (socket === this.#socket) this.#take(JSON.parse(message.data));
     };
-    socket.onclose = () => {
+    socket.onclose = ({ code }) => {
       if (socket !== this.#socket) return;
+      if (code === NOT_SIGNED_IN) this.#emit("feed:ended", {});
       this.#become("reconnecting");
       this.#break();
     };

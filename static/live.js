@@ -2,7 +2,7 @@
 //
 // A region is an element with `data-live` and an id. All of them are renewed together by one GET of the page's own
 // address. A region in which somebody types, or has marked text, is left alone until they are done.
-// A page that draws listens to the feed's events itself, and to `live:shown` and `live:again` (see below).
+// Whoever draws beside it listens to the feed's events and to `live:shown`: the page is seen again after it was not.
 
 import { clock, duration } from "./ages.js";
 import { Feed, cursorsOf } from "./feed.js";
@@ -19,6 +19,7 @@ const feed = new Feed(address, cursorsOf(document.body.dataset.streams), tell);
 let paused = false;
 let wanted = false; // something changed that is not shown yet
 let running = false;
+let skipped = false; // a region was left alone
 let renewedAt = performance.now();
 let connection = "live";
 
@@ -73,7 +74,7 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => {
   const region = event.detail.target;
   if (isBusy(region)) {
     event.detail.shouldSwap = false;
-    wanted = true;
+    skipped = true;
     return;
   }
   remember(region);
@@ -84,12 +85,20 @@ document.addEventListener("htmx:oobAfterSwap", () => {
   show();
 });
 
-/** Whether somebody types in it, or has marked some of its text. */
+/** Whether somebody is about to type or press something in it, or has marked some of its text. */
 function isBusy(region) {
   const focused = document.activeElement;
-  if (region.contains(focused) && focused.matches("input, select, textarea")) return true;
+  if (region.contains(focused) && focused.closest("form") !== null) return true;
   const selection = document.getSelection();
   return !selection.isCollapsed && region.contains(selection.anchorNode);
+}
+
+for (const name of ["focusout", "selectionchange"]) {
+  document.addEventListener(name, () => {
+    if (!skipped) return;
+    skipped = false;
+    want();
+  });
 }
 
 // What was opened stays open, what had the focus keeps it, what was scrolled stays there: by id, links by address.
@@ -183,6 +192,7 @@ function ticked(stream, asOf) {
 
 document.addEventListener("feed:event", want);
 document.addEventListener("feed:gap", want);
+document.addEventListener("feed:ended", want); // the server then sends the reader to sign in
 document.addEventListener("feed:touched", (event) => {
   if (event.detail.stream.startsWith("market:")) ticked(event.detail.stream, event.detail.as_of);
   else want();
@@ -205,8 +215,9 @@ document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-pause]")) return;
   paused = !paused;
   show();
-  tell(paused ? "live:paused" : "live:shown", {});
-  if (!paused) want();
+  if (paused) return;
+  tell("live:shown", {});
+  want();
 });
 
 setInterval(() => {

@@ -1,6 +1,7 @@
 """What a simulation leaves behind, as values and as one JSON object."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from markets.engine.clearing import Clearing
 from markets.engine.money import amount, format_price
@@ -50,6 +51,16 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A job saved its state when this share of it was done."""
+
+    at: int
+    job: str
+    type: str
+    progress: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that a simulation says. bills in micro-dollars; finished: jobs that completed, and when."""
 
@@ -58,6 +69,7 @@ class Report:
     bids: tuple[BidPoint, ...]
     leases: tuple[LeasePart, ...]
     moves: tuple[Move, ...]
+    checkpoints: tuple[Checkpoint, ...]
     bills: dict[str, int]
     finished: dict[str, int]
 
@@ -96,6 +108,15 @@ class Report:
                 }
                 for move in self.moves
             ],
+            "checkpoints": [
+                {
+                    "job": each.job,
+                    "minute": _minute(each.at),
+                    "type": each.type,
+                    "progress": round(float(each.progress), 6),
+                }
+                for each in self.checkpoints
+            ],
             "bills": {job: format_price(bill) for job, bill in self.bills.items()},
             "finish_minute": {job: _minute(at) for job, at in self.finished.items()},
         }
@@ -114,6 +135,7 @@ class Recorder:
         self._scenario = scenario
         self._prices: list[PricePoint] = []
         self._bids: list[BidPoint] = []
+        self._checkpoints: list[Checkpoint] = []
         self._last_price: dict[str, int] = {}
         self._last_bid: dict[tuple[str, str], int | None] = {}
 
@@ -135,6 +157,10 @@ class Recorder:
                 self._last_bid[key] = row.max_price
                 self._bids.append(BidPoint(world.now, *key, row.max_price))
 
+    def checkpoint(self, world: World, job: SimJob, lease: SimLease) -> None:
+        """Note that a job has saved its state on this lease."""
+        self._checkpoints.append(Checkpoint(world.now, job.spec.name, world.names[lease.type], job.saved))
+
     def report(self, world: World) -> Report:
         """Return what was noted, with leases and bills."""
         totals = {job.spec.name: 0 for job in world.jobs}
@@ -146,6 +172,7 @@ class Recorder:
             bids=tuple(self._bids),
             leases=tuple(_lease_part(world, lease) for lease in world.leases),
             moves=tuple(_move(world, move) for move in world.moves),
+            checkpoints=tuple(self._checkpoints),
             bills={name: amount(total) for name, total in totals.items()},
             finished={job.spec.name: job.finished_at for job in world.jobs if job.finished_at is not None},
         )

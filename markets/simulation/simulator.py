@@ -93,13 +93,14 @@ class Simulator:
         """Jobs reach checkpoints and ends; those that wait for a checkpoint to move, move when the world settles."""
         for job in self.world.alive():
             mark = job.next_mark()
-            if mark is None or mark[0] > self.world.now:
+            if mark is None or job.source is None or mark[0] > self.world.now:
                 continue
             job.reach(self.world.now, mark[1])
             if mark[1] == 1:
                 self._complete(job)
                 continue
             job.saved = mark[1]
+            self.recorder.checkpoint(self.world, job, job.source)
             job.causes.add("checkpoint")
 
     def _complete(self, job: SimJob) -> None:

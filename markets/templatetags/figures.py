@@ -1,5 +1,6 @@
 """How figures look on pages: money with its time unit, times with their zone, ages in words. Unknown is a dash."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -9,19 +10,21 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from laissez import zones
-from markets.engine.money import MICRO_PER_DOLLAR
+from markets.engine.money import MICRO_PER_DOLLAR, parse_price
+from markets.views import replay
 
 register = template.Library()
 
 UNKNOWN = "—"
 MINUS = "\N{MINUS SIGN}"
 SHOWN = Decimal("0.0001")
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 
 
 @register.filter
 def dollars(amount: int | None) -> str:
-    """Micro-dollars as dollars with four decimals."""
-    if amount is None:
+    """Micro-dollars as dollars with four decimals. What a template does not find is an empty text: unknown too."""
+    if not isinstance(amount, int):
         return UNKNOWN
     value = (Decimal(amount) / MICRO_PER_DOLLAR).quantize(SHOWN, ROUND_HALF_EVEN)
     return f"{MINUS if value < 0 else ''}${abs(value):,}"
@@ -30,15 +33,13 @@ def dollars(amount: int | None) -> str:
 @register.filter
 def per_hour(price: int | None) -> str:
     """Micro-dollars per accelerator-hour as a price: `$0.6870/h`."""
-    return UNKNOWN if price is None else f"{dollars(price)}/h"
+    return f"{dollars(price)}/h" if isinstance(price, int) else UNKNOWN
 
 
 @register.filter
 def signed_per_hour(price: int | None) -> str:
     """A difference of prices with its sign."""
-    if price is None:
-        return UNKNOWN
-    return f"+{per_hour(price)}" if price > 0 else per_hour(price)
+    return f"+{per_hour(price)}" if isinstance(price, int) and price > 0 else per_hour(price)
 
 
 @register.filter
@@ -104,3 +105,39 @@ def _time(at: datetime, text: str, shape: str) -> SafeString:
 def words(name: str | None) -> str:
     """A name of the program's as words: `host_lost` as `host lost`."""
     return str(name or "").replace("_", " ")
+
+
+@register.simple_tag
+def sparkline(points: Sequence[int]) -> SafeString:
+    """Prices in order, in micro-dollars per hour, as a small step line with the same in words."""
+    lowest, highest = min(points), max(points)
+    span = (highest - lowest) or 1
+    width = SPARK_WIDTH / len(points)
+    heights = [SPARK_HEIGHT - 2 - (SPARK_HEIGHT - 4) * (point - lowest) / span for point in points]
+    line = " ".join(f"{width * n:.1f},{y:.1f} {width * (n + 1):.1f},{y:.1f}" for n, y in enumerate(heights))
+    said = f"steady at {per_hour(lowest)}" if lowest == highest else f"between {per_hour(lowest)} and {per_hour(highest)}"
+    return format_html(
+        '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><polyline points="{}"/></svg>',
+        SPARK_WIDTH,
+        SPARK_HEIGHT,
+        said,
+        line,
+    )
+
+
+@register.filter
+def dollar_text(price: str | None) -> str:
+    """A price that is text already, as receipts have it, as every other price looks."""
+    return UNKNOWN if price is None else per_hour(parse_price(price))
+
+
+@register.filter
+def minutes(instant: int) -> str:
+    """A simulation's instant as minutes and seconds: `6:54`."""
+    return replay.minutes(instant)
+
+
+@register.filter
+def application(name: str) -> str:
+    """How a simulated application is called: `App B`."""
+    return replay.title(name)
