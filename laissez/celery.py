@@ -17,6 +17,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "laissez.settings")
 TASK_SECONDS = 60
 TICK_SECONDS = 1.0
 RECONCILE_SECONDS = 5.0
+PURGE_SECONDS = 3600.0
 
 app = Celery("laissez")
 app.config_from_object(
@@ -50,10 +51,15 @@ app.config_from_object(
                 "schedule": RECONCILE_SECONDS,
                 "options": {"expires": RECONCILE_SECONDS},
             },
+            "purge": {
+                "task": "laissez.tasks.purge_events",
+                "schedule": PURGE_SECONDS,
+                "options": {"expires": PURGE_SECONDS},
+            },
         },
     }
 )
-app.autodiscover_tasks(["tenants", "workers", "markets"])
+app.autodiscover_tasks(["laissez", "tenants", "workers", "markets"])
 
 
 @worker_process_init.connect

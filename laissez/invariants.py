@@ -1,9 +1,9 @@
-"""Detectors: queries that return a row for each violation of an invariant, and the ground's own ones (I11).
+"""Detectors: what finds each violation of an invariant, mostly one query, and the ground's own ones (I11).
 
 Each app lists its detectors in its own `invariants` module; the command `check_invariants` runs them all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.db import connection
@@ -18,12 +18,22 @@ class Detector:
     sql: str
 
 
-def violations(detectors: Iterable[Detector]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A detector that no query can be: `look` returns a sentence per violation."""
+
+    id: str
+    look: Callable[[], Iterable[str]]
+
+
+def violations(detectors: Iterable[Detector | Inspection]) -> list[str]:
     """One sentence per violation, each beginning with its invariant's id. Empty when all is well."""
     return [sentence for detector in detectors for sentence in _sentences(detector)]
 
 
-def _sentences(detector: Detector) -> list[str]:
+def _sentences(detector: Detector | Inspection) -> list[str]:
+    if isinstance(detector, Inspection):
+        return [f"{detector.id}: {sentence}" for sentence in detector.look()]
     with connection.cursor() as cursor:
         cursor.execute(detector.sql)
         columns = [column.name for column in cursor.description or ()]
@@ -38,13 +48,15 @@ def detectors() -> list[Detector]:
     return [
         Detector(
             id="I11",
-            sentence="stream {name} counts to {last_seq}, but has {events} events numbered {first} to {last}",
+            sentence="stream {name} keeps {first_seq} to {last_seq}, but has {events} events numbered {first} to {last}",
             sql="""
-                SELECT stream.name, stream.last_seq, count(event.id) AS events,
+                SELECT stream.name, stream.first_seq, stream.last_seq, count(event.id) AS events,
                        coalesce(min(event.seq), 0) AS first, coalesce(max(event.seq), 0) AS last
                 FROM laissez_stream AS stream LEFT JOIN laissez_event AS event ON event.stream_id = stream.id
                 GROUP BY stream.id
-                HAVING count(event.id) <> stream.last_seq OR coalesce(max(event.seq), 0) <> stream.last_seq
+                HAVING count(event.id) <> stream.last_seq - stream.first_seq + 1
+                    OR coalesce(min(event.seq), stream.first_seq) <> stream.first_seq
+                    OR coalesce(max(event.seq), stream.last_seq) <> stream.last_seq
                 ORDER BY stream.id
             """,
         ),

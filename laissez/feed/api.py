@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from laissez.api import problem
 from laissez.errors import NotFound, Refused
 from laissez.feed import envelopes, replay, snapshots, streams, vocabulary
-from laissez.feed.replay import Gone
+from laissez.feed.replay import LostCursor
 from laissez.feed.streams import Reader
 
 DEFAULT_LIMIT = 100
@@ -58,9 +58,9 @@ class EventsView(StreamView):
             replay.check(name, after, held)
             events = replay.page(name, after=after, limit=max(1, limit))
             if events and events[0].seq != after + 1:  # purged between the two looks
-                raise Gone(name, replay.range_of(name))
-        except Gone as gone:
-            return _gone(request, name, gone)
+                raise replay.gone(name, replay.range_of(name))
+        except LostCursor as lost:
+            return _lost(request, name, lost)
         retention = timedelta(days=settings.EVENT_RETENTION_DAYS)
         items = [envelopes.envelope(event, retention=retention) for event in events]
         return Response({"items": items, "last": held.last, "oldest": held.oldest})
@@ -110,10 +110,10 @@ class SchemaView(APIView):
         return Response(found.document(), content_type="application/schema+json")
 
 
-def _gone(request: Request, name: str, gone: Gone) -> HttpResponse:
-    members = {"oldest": gone.held.oldest, "snapshot": snapshots.address_of(name)}
+def _lost(request: Request, name: str, lost: LostCursor) -> HttpResponse:
+    members = {"oldest": lost.held.oldest, "last": lost.held.last, "snapshot": snapshots.address_of(name)}
     return problem(
-        request._request, status=gone.status, code=gone.code, detail=gone.detail, faults=gone.faults, members=members
+        request._request, status=lost.status, code=lost.code, detail=lost.detail, faults=lost.faults, members=members
     )
 
 

@@ -22,7 +22,7 @@ from laissez.errors import Refused
 from laissez.feed import replay, snapshots, streams
 from laissez.feed.hub import Gate, Hub, frame_of, hub
 from laissez.feed.queues import Outgoing
-from laissez.feed.replay import Gone, Range, Recorded
+from laissez.feed.replay import LostCursor, Range, Recorded
 from laissez.feed.streams import MAX_NAME_CHARACTERS, Reader
 
 logger = logging.getLogger(__name__)
@@ -262,13 +262,13 @@ class Socket:
         """What it was about to read has been purged meanwhile."""
         del self._followed[found.stream]
         await self._hub.unfollow(self, found.stream)
-        self._refuse(found.stream, Gone(found.stream, await _range(found.stream)))
+        self._refuse(found.stream, replay.gone(found.stream, await _range(found.stream)))
 
     # What it is told
 
     def _refuse(self, stream: str | None, refusal: Refused) -> None:
         frame = {"type": "refused", "stream": stream, "code": refusal.code, "detail": refusal.detail}
-        if isinstance(refusal, Gone) and stream is not None:
+        if isinstance(refusal, LostCursor) and stream is not None:
             frame |= {"oldest": refusal.held.oldest, "snapshot": snapshots.address_of(stream)}
         self._say(frame)
 

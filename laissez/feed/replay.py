@@ -38,17 +38,12 @@ class Range:
     last: int
 
 
-class Gone(Refused):
-    """The events after a cursor have been purged; a snapshot and what follows it takes their place."""
+class LostCursor(Refused):
+    """A cursor that cannot be followed; `held` says what can. A snapshot and what follows it takes its place."""
 
-    def __init__(self, stream: str, held: Range) -> None:
+    def __init__(self, code: str, detail: str, *, status: int, held: Range) -> None:
         self.held = held
-        super().__init__(
-            "gone",
-            f"Stream {stream} keeps its events from {held.oldest} on; take its snapshot and go on from there.",
-            "/after",
-            410,
-        )
+        super().__init__(code, f"{detail} Take its snapshot and go on from there.", "/after", status)
 
 
 def range_of(name: str) -> Range:
@@ -61,13 +56,19 @@ def check(name: str, after: int, held: Range) -> None:
     """Refuse a cursor that cannot be followed.
 
     Raises:
-        Gone: what follows it has been purged.
-        Refused: `ahead`: it is beyond the stream's last number, so it is another stream's, or of another database.
+        LostCursor: `gone` (410) when what follows it has been purged, `ahead` (409) when it is beyond the stream's
+            last number, so that it is another stream's, or of another database.
     """
     if after + 1 < held.oldest:
-        raise Gone(name, held)
+        raise gone(name, held)
     if after > held.last:
-        raise Refused("ahead", f"Stream {name} has {held.last} events; there is no {after} yet.", "/after", 409)
+        detail = f"Stream {name} has told {held.last} events; there is no {after} yet."
+        raise LostCursor("ahead", detail, status=409, held=held)
+
+
+def gone(name: str, held: Range) -> LostCursor:
+    """The refusal of a cursor whose next event has been purged."""
+    return LostCursor("gone", f"Stream {name} keeps its events from {held.oldest} on.", status=410, held=held)
 
 
 def page(name: str, *, after: int, limit: int = MAX_PAGE) -> list[Recorded]:

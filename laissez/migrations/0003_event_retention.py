@@ -25,6 +25,23 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
+
+CREATE OR REPLACE FUNCTION laissez_stream_has_its_events() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := CASE TG_OP WHEN 'UPDATE' THEN OLD.last_seq ELSE 0 END;
+    present bigint;
+BEGIN
+    -- What has been purged in the same transaction need not be there.
+    before := greatest(before, (SELECT first_seq - 1 FROM laissez_stream WHERE id = NEW.id));
+    SELECT count(*) INTO present FROM laissez_event
+        WHERE stream_id = NEW.id AND seq > before AND seq <= NEW.last_seq;
+    IF present <> greatest(NEW.last_seq - before, 0) THEN
+        RAISE EXCEPTION 'stream % counts to % but % of its last % events are there',
+            NEW.name, NEW.last_seq, present, NEW.last_seq - before
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
+END $$;
 """
 
 KEPT_FOR_EVER = """
@@ -41,6 +58,21 @@ BEGIN
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
     RETURN NEW;
+END $$;
+
+CREATE OR REPLACE FUNCTION laissez_stream_has_its_events() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    before bigint := CASE TG_OP WHEN 'UPDATE' THEN OLD.last_seq ELSE 0 END;
+    present bigint;
+BEGIN
+    SELECT count(*) INTO present FROM laissez_event
+        WHERE stream_id = NEW.id AND seq > before AND seq <= NEW.last_seq;
+    IF present <> NEW.last_seq - before THEN
+        RAISE EXCEPTION 'stream % counts to % but % of its last % events are there',
+            NEW.name, NEW.last_seq, present, NEW.last_seq - before
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NULL;
 END $$;
 """
 

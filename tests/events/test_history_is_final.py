@@ -39,6 +39,10 @@ def three_events() -> None:
         "TRUNCATE laissez_stream CASCADE",
         "UPDATE laissez_stream SET last_seq = 2",
         "UPDATE laissez_stream SET name = 'other'",
+        "UPDATE laissez_stream SET first_seq = 5",
+        "UPDATE laissez_stream SET first_seq = 0",
+        "UPDATE laissez_stream SET first_seq = 2; UPDATE laissez_stream SET first_seq = 1",
+        "UPDATE laissez_stream SET first_seq = 3; DELETE FROM laissez_event WHERE seq >= 2",
     ],
 )
 def test_history_cannot_be_rewritten(statement: str) -> None:
@@ -76,15 +80,23 @@ def test_all_is_well_before_anything_is_planted() -> None:
     [
         (
             "DELETE FROM laissez_event WHERE seq = 2",
-            "I11: stream ops counts to 3, but has 2 events numbered 1 to 3",
+            "I11: stream ops keeps 1 to 3, but has 2 events numbered 1 to 3",
         ),
         (
             "UPDATE laissez_stream SET last_seq = 4",
-            "I11: stream ops counts to 4, but has 3 events numbered 1 to 3",
+            "I11: stream ops keeps 1 to 4, but has 3 events numbered 1 to 3",
+        ),
+        (
+            "UPDATE laissez_stream SET first_seq = 2",
+            "I11: stream ops keeps 2 to 3, but has 3 events numbered 1 to 3",
+        ),
+        (
+            "DELETE FROM laissez_event WHERE seq = 1",
+            "I11: stream ops keeps 1 to 3, but has 2 events numbered 2 to 3",
         ),
         (
             "UPDATE laissez_event SET seq = 7 WHERE seq = 3",
-            "I11: stream ops counts to 3, but has 3 events numbered 1 to 7",
+            "I11: stream ops keeps 1 to 3, but has 3 events numbered 1 to 7",
         ),
     ],
 )
