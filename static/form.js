@@ -34,9 +34,12 @@ const mark = () => {
   }
 };
 document.addEventListener("htmx:oobAfterSwap", mark);
-document.addEventListener("htmx:afterSettle", mark);
+document.addEventListener("htmx:afterSettle", (event) => {
+  mark();
+  if (event.target.id === "job-form") document.getElementById(form().dataset.focus)?.focus();
+});
 
-// A check of what was typed before the last change must not be shown: it is dropped, and the change asks again.
+// Alt and an arrow move a row, as its buttons do.
 document.addEventListener("keydown", (event) => {
   if (!event.altKey || !["ArrowUp", "ArrowDown"].includes(event.key)) return;
   const row = event.target.closest?.("[data-row]");

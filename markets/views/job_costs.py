@@ -5,9 +5,11 @@ The hold behind it is no business of this page: it is what a rehearsed submissio
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 
 from markets.engine.money import parse_price
+from markets.selectors import prices
 from markets.selectors.exchange import Exchange, ExchangeRow
 from markets.views.job_draft import Draft, Row
 
@@ -17,7 +19,7 @@ FIXED_BIDS = ("hold", "checkpoint_boundary")
 
 @dataclass(frozen=True, slots=True)
 class RowCost:
-    """A row of the launch table and its market. Prices in micro-dollars per accelerator-hour, costs in micro-dollars."""
+    """A launch table's row and its market: prices in micro-dollars per accelerator-hour, costs in micro-dollars."""
 
     number: int
     slug: str
@@ -27,13 +29,20 @@ class RowCost:
     highest: int | None
     expected: int | None
     worst: int | None
+    day: prices.Outlook | None
 
     @property
-    def wins_now(self) -> bool:
-        """Whether a unit is free at a price that this row meets."""
-        if self.quote is None or self.own_max is None or self.quote.units_free == 0:
-            return False
-        return self.own_max >= self.quote.bid_needed
+    def standing(self) -> str:
+        """In words, what this row would meet now."""
+        if self.quote is None or self.own_max is None:
+            return ""
+        if self.own_max < self.quote.base_price:
+            return "never wins: it is under the base price"
+        if self.quote.units_free:
+            return (
+                "would win a free unit now" if self.own_max >= self.quote.bid_needed else "would wait: under the price"
+            )
+        return "may outbid a holder" if self.own_max >= self.quote.bid_needed else "would wait: under the price"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +56,9 @@ class Costs:
     budget: int | None
 
 
-def of(draft: Draft, table: Exchange | None) -> Costs:
+def of(draft: Draft, table: Exchange | None, *, now: datetime) -> Costs:
     """The costs of what is typed so far; what cannot be read yet is unknown."""
-    rows = [_row(draft, place, row, table) for place, row in enumerate(draft.rows)]
+    rows = [_row(draft, place, row, table, now) for place, row in enumerate(draft.rows)]
     expected = [row.expected for row in rows]
     known = [amount for amount in expected if amount is not None]
     worst = [row.worst for row in rows]
@@ -68,7 +77,7 @@ def expected(row: Mapping[str, str], table: Exchange | None) -> int | None:
     return None if quote is None else _product(row.get("expected_hours", ""), quote.price)
 
 
-def _row(draft: Draft, place: int, row: Row, table: Exchange | None) -> RowCost:
+def _row(draft: Draft, place: int, row: Row, table: Exchange | None, now: datetime) -> RowCost:
     slug = row.get("accelerator_type", "")
     quote = None if table is None else table.row(slug)
     own = _own_max(row, quote)
@@ -82,14 +91,22 @@ def _row(draft: Draft, place: int, row: Row, table: Exchange | None) -> RowCost:
         highest=highest,
         expected=expected(row, table),
         worst=_product(row.get("expected_hours", ""), highest),
+        day=_day(table, quote, own, now),
     )
+
+
+def _day(table: Exchange | None, quote: ExchangeRow | None, own: int | None, now: datetime) -> prices.Outlook | None:
+    if table is None or quote is None:
+        return None
+    quote.type.cluster = table.cluster  # known already: no query for it
+    return prices.outlook(quote.type, own, now=now)
 
 
 def _own_max(row: Row, quote: ExchangeRow | None) -> int | None:
     """What the row bids, counted at most at its cap."""
     if quote is None:
         return None
-    cap = quote.type.cap_price_per_hour
+    cap = quote.cap_price
     price = cap if row.get("cap") else _money(row.get("max_price_per_hour", ""))
     return None if price is None else min(price, cap)
 
@@ -98,7 +115,7 @@ def _highest(draft: Draft, place: int, row: Row, own: int | None, quote: Exchang
     """The most an hour on this row may cost: the cap where an agent may bid again, else the larger of max and keep."""
     if quote is None or own is None:
         return None
-    cap = quote.type.cap_price_per_hour
+    cap = quote.cap_price
     is_policy = (draft.value("agent-kind") or "policy") == "policy"
     is_last = place == len(draft.rows) - 1
     if not is_policy or ((draft.value("agent-policy") or FIXED_BIDS[0]) not in FIXED_BIDS and not is_last):

@@ -79,9 +79,10 @@ def _page(
 ) -> HttpResponse:
     checked = sheet.checked or _rehearsed(principal, sheet.draft)
     server = request.build_absolute_uri("/").rstrip("/")
-    answer = rendering.page(request, template, principal, **sheet.context(principal.tenant, checked, server=server))
-    answer.status_code = status
-    return answer
+    context = sheet.context(principal.tenant, checked, server=server)
+    is_swapped = request.headers.get("HX-Request") == "true"  # form.js moves the focus then
+    context["focus"] = "" if is_swapped else sheet.focus
+    return rendering.page(request, template, principal, status=status, **context)
 
 
 def _submit(request: HttpRequest, principal: Principal, draft: Draft, market: Market) -> HttpResponse:

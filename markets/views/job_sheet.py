@@ -33,13 +33,14 @@ class Market:
 
     clusters: Sequence[Cluster]
     table: exchange.Exchange | None
+    now: datetime
 
     @classmethod
     def of(cls, slug: str, now: datetime) -> "Market":
         """The cluster of that name, else the first."""
         clusters = list(Cluster.objects.order_by("slug"))
         found = next((cluster for cluster in clusters if cluster.slug == slug), next(iter(clusters), None))
-        return cls(clusters, None if found is None else exchange.of(found, now=now))
+        return cls(clusters, None if found is None else exchange.of(found, now=now), now)
 
     @property
     def slug(self) -> str:
@@ -109,10 +110,11 @@ class Sheet:
         """Everything that the templates show."""
         found = job_draft.by_field(checked.faults, self.draft)
         body = self.draft.body()
-        costs = job_costs.of(self.draft, self.market.table)
+        costs = job_costs.of(self.draft, self.market.table, now=self.market.now)
         told = found if self.touched == EVERY_FIELD else {name: found[name] for name in found if name in self._seen()}
         return {
             "sheet": self,
+            "now": self.market.now,
             "fields": {name.replace("-", "_"): self._shown(name, told) for name in job_draft.FIELDS},
             "rows": self._rows(tenant, told, costs),
             "rows_faults": told.get("rows", []),

@@ -233,7 +233,7 @@ def test_the_costs_are_those_that_submitting_sets_aside(floor: Floor) -> None:
 def test_a_policy_that_bids_again_may_cost_up_to_the_cap(floor: Floor) -> None:
     sent = typed(bid(A10, "0.7", expected_hours="1"), bid(L4, "0.5", expected_hours="1"), agent_policy="break_even")
     text = " ".join(re.sub(r"<[^>]+>", " ", reader("ben").post("/jobs/new/check", sent).content.decode()).split())
-    assert "At worst $2.0000 at $2.0000/h" in text
+    assert "At worst $2.0000 at $2.0000/h, which it may come to bid" in text
     assert "At worst $0.5000" in text
 
 
