@@ -8,7 +8,7 @@
 import { clock, wall } from "./ages.js";
 
 const EVERY_MS = 500;
-const LONGEST_NAME = 28;
+const LONGEST_NAME = 36;
 const DASH = { dash: "dash", dot: "dot" };
 const NARROW_PX = 500;
 
@@ -144,7 +144,7 @@ class Chart {
       height: Number(this.#figure.dataset.height ?? (isNarrow ? 220 : 280)),
       margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "transparent", plot_bgcolor: "transparent", uirevision: this.#figure.dataset.seriesUrl,
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("soft") },
-      xaxis: { ...axis, type: "date", title: { text: label, standoff: 6 }, range: answer.range?.map((at) => wall(at, label)) },
+      xaxis: { ...axis, type: "date", title: { text: `Time, UTC${label === "UTC" ? "" : label}`, standoff: 6 }, range: answer.range?.map((at) => wall(at, label)) },
       yaxis: { ...scale(units[0], answer.heights), side: "left" },
       hovermode: "x", hoverlabel: { bgcolor: token("surface"), font: { color: token("ink") } },
       showlegend: false, dragmode: isNarrow ? false : "zoom", shapes: shapes(answer, label, colours),
@@ -162,7 +162,7 @@ class Chart {
       const mark = document.createElement("i");
       mark.style.borderTopColor = colours(each.tone, index);
       mark.style.borderTopStyle = { dash: "dashed", dot: "dotted" }[each.dash] ?? "solid";
-      return item(mark, each.unit ? `${each.name}, ${each.unit}` : each.name);
+      return item(mark, each.name, each.unit);
     });
     for (const [stretches, colour, name] of [[answer.bands, "accent", "your lease"], [answer.gaps, "line-strong", "nothing known"]]) {
       if (!stretches?.length) continue;
@@ -193,11 +193,11 @@ class Chart {
   }
 }
 
-function item(mark, text) {
+function item(mark, text, unit) {
   const line = document.createElement("li");
   const name = document.createElement("bdi");
   name.textContent = cut(text);
-  line.append(mark, name);
+  line.append(mark, name, unit ? `, ${unit}` : "");
   return line;
 }
 
@@ -224,7 +224,7 @@ function start() {
     all((chart) => (detail.stream.startsWith("market:") ? chart.tick(detail.as_of) : chart.want())),
   );
   document.addEventListener("feed:gap", () => all((chart) => chart.want()));
-  document.addEventListener("feed:state", ({ detail }) => detail.state === "live" && all((chart) => chart.want()));
+  document.addEventListener("feed:state", ({ detail }) => detail.again && all((chart) => chart.want()));
   document.addEventListener("live:shown", () => all((chart) => chart.want()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => all((chart) => chart.redraw()));
   all((chart) => chart.want());

@@ -4,7 +4,7 @@
 //   feed:event    {stream, event, gap}   one CloudEvent; gap: events before it were merged or are gone
 //   feed:touched  {stream, ...facts}     something changed that is no event: a tick, a host's report
 //   feed:gap      {stream}               what lies before the oldest kept event is missed: read everything again
-//   feed:state    {state}                "live" or "reconnecting"
+//   feed:state    {state, again}         "live" or "reconnecting"; again: live after a break
 //   feed:ended    {}                     nobody is signed in here any more
 //
 // on `document`. Time is performance.now(): the clock on the wall of the browser may be hours wrong.
@@ -128,7 +128,8 @@ export class Feed {
 
   #become(state) {
     if (state === this.#state) return;
+    const again = this.#state === "reconnecting";
     this.#state = state;
-    this.#emit("feed:state", { state });
+    this.#emit("feed:state", { state, again });
   }
 }

@@ -165,8 +165,9 @@ function word(element) {
   else if (connection === "reconnecting") state = "reconnecting";
   else if (age && state === "live" && ageOf(age) > STALE_SECONDS) state = "stale";
   if (state === element.dataset.freshness) return;
-  if (state === element.dataset.said) {
-    want(); // back to what the server says: ask it
+  const isBack = ["reconnecting", "paused"].includes(element.dataset.freshness) && !paused && connection === "live";
+  if (isBack || state === element.dataset.said) {
+    want(); // what it says stays until the server has said what is true now
     return;
   }
   element.dataset.freshness = state;
@@ -200,7 +201,7 @@ document.addEventListener("feed:touched", (event) => {
 document.addEventListener("feed:state", (event) => {
   connection = event.detail.state;
   show();
-  if (connection === "live") want();
+  if (event.detail.again) want();
 });
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;

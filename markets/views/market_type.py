@@ -100,7 +100,8 @@ def series(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
     own: list[BidTrace] = []
     held: list[Lease] = []
     if reader is not None and sees_bids(reader):
-        own = traces.bids(reader.tenant, kind, shown.start, shown.end)
+        known_until = history.points[-1].at if history.points else shown.end
+        own = traces.bids(reader.tenant, kind, shown.start, max(known_until, shown.start))
         held = traces.leases(reader.tenant, kind, shown.start, shown.end)
     answer = JsonResponse(drawn(history, shown, own, held))
     answer["Cache-Control"] = "private, no-store"
