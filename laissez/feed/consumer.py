@@ -20,9 +20,9 @@ from django.db import Error as DatabaseFailure
 
 from laissez.errors import Refused
 from laissez.feed import replay, snapshots, streams
-from laissez.feed.hub import Gate, Hub, frame_of, hub
+from laissez.feed.hub import Gate, Hub, frame_of, hub, stop
 from laissez.feed.queues import Outgoing
-from laissez.feed.replay import LostCursor, Range, Recorded
+from laissez.feed.replay import MAX_PAGE, LostCursor, Range, Recorded
 from laissez.feed.streams import MAX_NAME_CHARACTERS, Reader
 
 logger = logging.getLogger(__name__)
@@ -125,21 +125,18 @@ class Socket:
         try:
             await asyncio.wait({receiving, sending, self._closing}, return_when=asyncio.FIRST_COMPLETED)
             if self._closing.done():
-                await self._stop(sending)
+                await stop(sending)
                 closing = self._closing.result()
                 await _close(send, closing.code, closing.reason)
+            for task in (receiving, sending):
+                if task.done() and not task.cancelled():
+                    task.result()
         except OSError:
             logger.debug("The client has gone.")
         finally:
             catching_up = [each.catching_up for each in self._followed.values() if each.catching_up is not None]
-            await self._stop(receiving, sending, *catching_up)
+            await stop(receiving, sending, *catching_up)
             await self._hub.detach(self)
-
-    @staticmethod
-    async def _stop(*tasks: "asyncio.Task[None]") -> None:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self, code: int, reason: str) -> None:
         """End the connection; the first reason counts."""
@@ -238,15 +235,15 @@ class Socket:
         if found is None:
             return
         if found.catching_up is not None:
-            await self._stop(found.catching_up)
+            await stop(found.catching_up)
         await self._hub.unfollow(self, stream)
 
     async def _catch_up(self, found: Subscription) -> None:
         """Read page after page, no faster than they are sent, until the tail's end is reached."""
         try:
             while found.cursor < self._hub.cursor_of(found.stream):
-                await self._outgoing.drained()
-                events = await _page(found.stream, found.cursor)
+                room = await self._outgoing.drained()
+                events = await _page(found.stream, found.cursor, min(room, MAX_PAGE))
                 if not events or events[0].seq != found.cursor + 1:
                     await self._fell_behind(found)
                     return
@@ -335,5 +332,5 @@ def _range(stream: str) -> Range:
 
 
 @database_sync_to_async
-def _page(stream: str, after: int) -> list[Recorded]:
-    return replay.page(stream, after=after)
+def _page(stream: str, after: int, limit: int) -> list[Recorded]:
+    return replay.page(stream, after=after, limit=limit)

@@ -34,6 +34,7 @@ POLL_SECONDS = 5.0
 ALIVE_SECONDS = 2.0
 CHECK_SECONDS = 2.0
 RETRY_SECONDS = 1.0
+STOP_SECONDS = 0.1
 FAILURES = (OSError, RedisError, DatabaseFailure, TimeoutError)
 
 
@@ -79,6 +80,15 @@ class Tail:
     joined: bool = False
 
 
+async def stop(*tasks: "asyncio.Task[None]") -> None:
+    """End tasks, and wait for it. One that loses its cancellation on the way, as libraries do, is cancelled again."""
+    running = {task for task in tasks if not task.done()}
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=STOP_SECONDS)
+
+
 class Hub:
     """See the module."""
 
@@ -108,9 +118,7 @@ class Hub:
         if self._listeners:
             return
         _hubs.pop(asyncio.get_running_loop(), None)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await stop(*self._tasks)
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -146,6 +154,9 @@ class Hub:
                 await work()
             except FAILURES as error:
                 logger.warning("The feed tries again: %s: %s", type(error).__name__, error)
+                await asyncio.sleep(RETRY_SECONDS)
+            except Exception:
+                logger.exception("A fault in the feed; it tries again.")
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:

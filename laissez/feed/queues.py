@@ -60,10 +60,11 @@ class Outgoing:
         while not self._frames:
             await self._changed.wait()
 
-    async def drained(self) -> None:
-        """Wait until less than half is taken up: whoever reads pages of history puts no more than that in."""
+    async def drained(self) -> int:
+        """Wait until at most half is taken up, and say how much history may be put in at once: a quarter."""
         while len(self._frames) > self._limit // 2:
             await self._changed.wait()
+        return max(1, self._limit // 4)
 
     def _append(self, text: str, key: Hashable | None) -> bool:
         if len(self._frames) >= self._limit:
