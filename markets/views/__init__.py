@@ -1,1 +1,6 @@
-"""Pages of the market and of jobs: `pages` answers requests, `lines` and `timeline` feed its templates."""
+"""Pages of the market and of jobs.
+
+Views answer requests (`market`, `jobs`, `acts`, `bids`, `job_form`); beside them stand pure functions from rows to what
+their templates show: words (`reasons`, `facts`, `telling`), figures (`lines`, `paid`, `decisions`), drawings (`life`,
+`timeline`, `progress`).
+"""

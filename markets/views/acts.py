@@ -44,17 +44,21 @@ class Button:
 
 
 def offered(seen: JobView) -> list[Button]:
-    """The acts on a job that is not over, but for cancelling it, which is always possible."""
+    """The acts on a job that is not over, but for cancelling it, which is always possible.
+
+    A queued job has nothing to save or to move, so these are left out, and the page says so.
+    """
     job = seen.job
     if job.state in TERMINAL_JOB_STATES:
         return []
     if job.state == Job.State.STOPPED:
         return [Button("resume", "Resume")]
-    runs = "" if job.state == Job.State.RUNNING else "it does not run yet"
+    if job.state == Job.State.QUEUED:
+        return [Button("stop", "Stop bidding")]
     return [
-        Button("checkpoint", "Checkpoint now", runs or _checkpoint_obstacle(seen)),
-        Button("migrate", "Move now", runs or _move_obstacle(seen, "now"), "now"),
-        Button("migrate", "Move at next checkpoint", runs or _move_obstacle(seen, "checkpoint"), "checkpoint"),
+        Button("checkpoint", "Checkpoint now", _checkpoint_obstacle(seen)),
+        Button("migrate", "Move now", _move_obstacle(seen, "now"), "now"),
+        Button("migrate", "Move at next checkpoint", _move_obstacle(seen, "checkpoint"), "checkpoint"),
         Button("stop", "Stop and keep its state"),
     ]
 

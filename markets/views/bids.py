@@ -42,9 +42,9 @@ def edit(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
     if act == "save":
         return _save(request, principal, seen, rows, version)
     if act == "check":
-        return _form(request, principal, seen, rows, version=version, judged=True)
+        return _form(request, principal, seen, rows, version=version, act=act)
     changed = table_draft.edited(rows, act, types=[row.type.slug for row in seen.table.rows])
-    return _form(request, principal, seen, changed, version=version)
+    return _form(request, principal, seen, changed, version=version, act=act)
 
 
 def _save(
@@ -73,12 +73,12 @@ def _form(
     rows: Sequence[DraftRow],
     *,
     version: int,
-    judged: bool = False,
+    act: str = "",
     refusal: Refused | None = None,
 ) -> HttpResponse:
     """The form with what is typed, its faults where they were asked for, and what it would cost where that is known."""
     estimate, found = _rehearsed(seen, rows)
-    faults = refusal if refusal is not None else found if judged else None
+    faults = refusal if refusal is not None else found if act == "check" else None
     marked, others = table_draft.faulted(rows, () if faults is None else faults.faults)
     return rendering.page(
         request,
@@ -95,7 +95,7 @@ def _form(
         faults=others,
         fault_count=0 if faults is None else len(faults.faults),
         estimate=estimate,
-        judged=judged,
+        focus=table_draft.focus_after(marked, act),
         key=new_id("key"),
     )
 

@@ -61,9 +61,9 @@ def _last_move(seen: JobView, primary: Lease) -> Migration | None:
 
 def _cause(seen: JobView, move: Migration, notice: Notice | None) -> str:
     if notice is not None:
-        figures = ""
-        if notice.price_per_hour is not None and notice.bid_per_hour is not None:
-            figures = f" (price {per_hour(notice.price_per_hour)}, own bid {per_hour(notice.bid_per_hour)})"
+        price, own, figures = notice.price_per_hour, notice.bid_per_hour, ""
+        if price is not None and own is not None:
+            figures = f" (it took more than {per_hour(price)}, the own bid was {per_hour(own)})"
         told = "outbid there" if notice.reason == "outbid" else reasons.NOTICES.get(notice.reason, words(notice.reason))
         return f"{told}{figures}"
     source, destination = seen.bid_on(move.source.type_id), seen.bid_on(move.destination.type_id)

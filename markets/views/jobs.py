@@ -141,7 +141,7 @@ def job(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
         sample_count=len(samples),
         progress_summary=progress.summary(samples),
         log=history.log_tail(found),
-        events=[telling.told(event) for event in history.events(found)],
+        events=telling.all_told(history.events(found)),
     )
 
 

@@ -84,6 +84,24 @@ def edited(rows: Sequence[DraftRow], act: str, *, types: Sequence[str]) -> list[
     return changed
 
 
+def focus_after(rows: Sequence[DraftRow], act: str) -> tuple[int, str]:
+    """Where the keyboard goes on, given the rows after an act: a row's place, and its field or button.
+
+    `(-1, "add")` is the button under the rows, `(-1, "")` the page's beginning.
+    """
+    faulty = next((place for place, row in enumerate(rows) if row.faults), None)
+    if faulty is not None:
+        return faulty, next(iter(rows[faulty].faults))
+    verb, _, number = act.partition("-")
+    if verb == "add" and rows:
+        return len(rows) - 1, FIELDS[0]
+    if verb not in ("up", "down") or not number.isdecimal():
+        return -1, "add" if verb == "remove" else ""
+    place = min(max(int(number[:4]) + {"up": -1, "down": 1}[verb], 0), len(rows) - 1)
+    at_the_end = place == (0 if verb == "up" else len(rows) - 1)
+    return place, {"up": "down", "down": "up"}[verb] if at_the_end else verb
+
+
 def faulted(rows: Sequence[DraftRow], faults: Sequence[Fault]) -> tuple[list[DraftRow], list[str]]:
     """The rows with each fault at the field that its pointer names, and what concerns no field."""
     by_field: dict[tuple[int, str], str] = {}

@@ -1,6 +1,6 @@
 """Events of a job's stream in words with their numbers. What is unknown here is told by its type's own words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,19 @@ class Told:
     type: str
     title: str
     detail: str
+
+
+def all_told(events: Sequence[Event]) -> list[Told]:
+    """The lines of some events, newest first. A bid that was closed for its next value is told by that one alone."""
+    following = {event.seq: event for event in events}
+    return [told(event) for event in events if not _is_replaced(event, following.get(event.seq + 1))]
+
+
+def _is_replaced(event: Event, following: Event | None) -> bool:
+    if following is None or not event.type.endswith(".bid.closed.v1") or not following.type.endswith(".bid.opened.v1"):
+        return False
+    same_type: bool = event.data.get("accelerator_type") == following.data.get("accelerator_type")
+    return same_type and event.at == following.at
 
 
 def told(event: Event) -> Told:

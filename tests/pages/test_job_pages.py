@@ -31,17 +31,25 @@ def test_the_list_says_state_reason_hardware_price_cost_and_progress(floor: Floo
     job = floor.run(floor.birch, (L4, "0.5"), name="sweep")
     floor.l4.report(job, "progress", progress=0.5, step=5, loss=0.1)
     text = text_of(reader("ben").get("/jobs"))
-    assert "sweep running Running on nvidia-l4 at $0.4755/h, bidding $0.5000/h." in text
+    assert "sweep running the only row of its launch table nvidia-l4" in text
     assert "$0.4755/h $0.5000/h" in text
     assert "50 %" in text
 
 
 def test_a_queued_job_says_why_it_waits(floor: Floor) -> None:
     floor.run(floor.aspen, (A10, "0.9"))
-    scenes.submit(floor.birch, (A10, "0.62"), name="patient")
+    job = scenes.submit(floor.birch, (A10, "0.62"), name="patient")
     scenes.tick(floor.cluster)
     text = text_of(reader("ben").get("/jobs"))
-    assert "patient queued Waiting: its $0.6200/h for nvidia-a10 does not beat the price $0.6200/h" in text
+    assert "patient queued equals the price of nvidia-a10, and no unit is free" in text
+    scenes.submit(floor.aspen, (A10, "0.65"), name="rival")
+    scenes.tick(floor.cluster)
+    ben = reader("ben")
+    assert "patient queued outbid by $0.0300/h on nvidia-a10" in text_of(ben.get("/jobs"))
+    page = text_of(ben.get(f"/jobs/{job.public_id}"))
+    assert "Why here Waiting: its $0.6200/h for nvidia-a10 does not beat the price $0.6500/h" in page
+    assert "Next It starts as soon as a row wins; the market clears every second. Gives up" in page
+    assert "above $0.6500/h \N{MINUS SIGN}$0.0300/h 0 free of 1 place 2 of 2" in page
 
 
 def test_another_tenants_job_is_not_there(floor: Floor) -> None:
@@ -83,14 +91,19 @@ def test_the_page_of_a_job_that_moved_tells_its_whole_story(floor: Floor) -> Non
     job = moved_job(floor)
     answer = reader("ben").get(f"/jobs/{job.public_id}")
     text = text_of(answer)
-    assert "Running on nvidia-l4 at $0.4755/h, bidding $2.0000/h. It moved here from nvidia-a10" in text
+    assert "Runs on nvidia-l4 active since" in text
+    assert "Pays $0.4755/h own bid $2.0000/h, headroom +$1.5245/h" in text
+    assert re.search(r"Cost so far \$0\.00\d\d no budget set", text)
+    outbid = "outbid there (it took more than $0.6500/h, the own bid was $0.6500/h)"
+    assert f"Why here Moved here from nvidia-a10: {outbid}. Since" in text
+    assert "Next It trains on here. If it wins nvidia-a10 it moves there at a checkpoint." in text
     assert "0.7731" in text
     assert "migrate now at 28 %" in text
     assert "An L4 at $0.4755/h costs less" in text
     assert "nvidia-a10 → nvidia-l4 stop and copy, done" in text
     assert "first step" in text
     assert "source stopped" in text
-    assert "outbid on nvidia-a10 answered: migrated" in text
+    assert "Notice: outbid on nvidia-a10 answered: migrated" in text
     assert "step 250 loss 1.0312" in text
     assert "2. nvidia-l4 runs here" in text
     page = answer.content.decode()
@@ -98,6 +111,8 @@ def test_the_page_of_a_job_that_moved_tells_its_whole_story(floor: Floor) -> Non
     assert page.count('class="tick"') == 3
     assert page.count('class="bar active"') == 1
     assert page.count('class="bar closed"') == 1
+    assert re.findall(r'class="node (\w+)"', page) == ["handed_over", "handed_over", "moved", "now"]
+    assert "2 leases on nvidia-a10, then nvidia-l4; 1 move; 3 checkpoints; $0.00" in text
 
 
 def test_the_newest_words_of_a_long_log_are_shown(floor: Floor) -> None:
@@ -175,12 +190,78 @@ def test_long_lists_come_in_pages(floor: Floor, monkeypatch: pytest.MonkeyPatch)
     assert ben.get("/jobs?cursor=rubbish")["Location"] == "/jobs"
 
 
-def test_pages_are_kept_nowhere_and_pausing_stops_their_updates(floor: Floor) -> None:
+def test_pages_are_kept_nowhere_and_follow_their_streams_unless_one_picks_from_them(floor: Floor) -> None:
     ben = reader("ben")
-    live = ben.get("/jobs")
-    assert live["Cache-Control"] == "private, no-store"
-    assert "hx-trigger" in live.content.decode()
-    assert 'http-equiv="refresh"' in live.content.decode()
-    paused = ben.get("/jobs?paused").content.decode()
-    assert "hx-trigger" not in paused
-    assert 'http-equiv="refresh"' not in paused
+    job = scenes.submit(floor.birch, (L4, "2.0"))
+    for path, streams in (
+        ("/jobs", rf"{floor.birch.stream}@\d+"),
+        (f"/jobs/{job.public_id}", rf"job:{job.public_id}@[1-9]\d* market:gemm@\d+"),
+    ):
+        answer = ben.get(path)
+        page = answer.content.decode()
+        assert answer["Cache-Control"] == "private, no-store"
+        assert re.search(rf'data-streams="{streams}"', page)
+        assert 'http-equiv="refresh"' in page
+        assert "data-pause" in page
+    picking = ben.get("/jobs?pick=1").content.decode()
+    assert "data-live" not in picking
+    assert 'http-equiv="refresh"' not in picking
+
+
+def test_the_list_is_narrowed_by_state_and_by_name_in_its_address(floor: Floor) -> None:
+    floor.run(floor.birch, (L4, "2.0"), name="Alpha one")
+    scenes.submit(floor.birch, (A10, "0.7"), name="beta")
+    ben = reader("ben")
+    running = text_of(ben.get("/jobs?state=running"))
+    assert "Alpha one" in running
+    assert "beta" not in running
+    assert "all 2 queued 1 running 1" in running
+    assert "beta" in text_of(ben.get("/jobs?q=BET&state=nonsense"))
+    nothing = text_of(ben.get("/jobs?state=failed&q=<b>"))
+    assert "No job is failed with “ &lt;b&gt; ” in its name." in nothing
+    assert ben.get("/jobs?q=%00").status_code == 200
+
+
+def test_the_log_goes_on_from_a_cursor_and_says_only_what_is_new(floor: Floor) -> None:
+    job = floor.run(floor.birch, (L4, "2.0"))
+    ben = reader("ben")
+    page = ben.get(f"/jobs/{job.public_id}").content.decode()
+    assert "Nothing written yet" in page
+    address = f"/jobs/{job.public_id}/log"
+    assert ben.get(address).json() == {"text": "", "cursor": 0, "is_cut": False}
+    floor.l4.report(job, "log", stream="stdout", offset=0, text="one\n")
+    first = ben.get(f"{address}?after=0").json()
+    assert first["text"] == "one\n"
+    assert ben.get(f"{address}?after={first['cursor']}").json() == {
+        "text": "",
+        "cursor": first["cursor"],
+        "is_cut": False,
+    }
+    floor.l4.report(job, "log", stream="stderr", offset=0, text="two")
+    floor.l4.report(job, "log", stream="stdout", offset=4, text=" three\n")
+    assert ben.get(f"{address}?after={first['cursor']}").json()["text"] == "two three\n"
+    assert ben.get(f"{address}?after=rubbish").json()["text"] == "one\ntwo three\n"
+    assert reader("anna").get(address).status_code == 404
+
+
+def test_the_chart_its_file_and_its_words_come_from_the_same_reports(floor: Floor) -> None:
+    job = moved_job(floor)
+    ben = reader("ben")
+    series = ben.get(f"/jobs/{job.public_id}/series.json").json()
+    progress, loss = series["series"]
+    assert (progress["unit"], progress["y"]) == ("%", [20.0, 28.0, None, 40.0])
+    assert loss["y"] == [1.25, 1.1, None, 0.7731]
+    assert len(series["x"]) == 4
+    assert len(series["gaps"]) == 1
+    lines = ben.get(f"/jobs/{job.public_id}/series.csv").content.decode().splitlines()
+    assert lines[0] == "time,progress,step,loss"
+    assert [line.split(",", 1)[1] for line in lines[1:]] == ["0.2,200,1.25", "0.28,280,1.1", "0.4,400,0.7731"]
+    text = text_of(ben.get(f"/jobs/{job.public_id}"))
+    assert "the loss went from 1.25 to 0.7731, lowest 0.7731; 1 gap while it changed its hardware." in text
+    assert reader("anna").get(f"/jobs/{job.public_id}/series.json").status_code == 404
+
+
+def test_a_budget_says_how_long_it_lasts(floor: Floor) -> None:
+    job = floor.run(floor.birch, (L4, "2.0"), budget="0.9510")
+    text = text_of(reader("ben").get(f"/jobs/{job.public_id}"))
+    assert re.search(r"Cost so far \$0\.00\d\d of \$0\.9510, the rest lasts 1 h 59 min", text)

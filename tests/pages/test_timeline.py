@@ -1,12 +1,13 @@
 """The drawing of a job's life, without a database."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from markets.views.timeline import WAITING, Mark, Move, Stay, Timeline, draw
+from markets.views.timeline import AMOUNT_NEEDS, WAITING, Mark, Move, Node, Stay, Timeline, draw, steps
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -20,8 +21,15 @@ def stay(hardware: str, start: float, end: float | None, first_step: float | Non
     return Stay(hardware, at(start), None if end is None else at(end), step, 1000, "closed" if end else "active")
 
 
-def life(*stays: Stay, end: float = 100, moves: tuple[Move, ...] = (), marks: tuple[Mark, ...] = ()) -> Timeline:
-    return draw(start=START, end=at(end), hardware=["a10", "l4"], stays=stays, marks=marks, moves=moves)
+def life(
+    *stays: Stay,
+    end: float = 100,
+    moves: tuple[Move, ...] = (),
+    marks: tuple[Mark, ...] = (),
+    nodes: tuple[Node, ...] = (),
+) -> Timeline:
+    hardware = ["a10", "l4"]
+    return draw(start=START, end=at(end), hardware=hardware, stays=stays, marks=marks, moves=moves, nodes=nodes)
 
 
 def test_bars_lie_where_their_leases_lay() -> None:
@@ -84,3 +92,62 @@ def test_nothing_is_drawn_outside_the_frame(spans: list[tuple[float, float]], en
             assert 0 <= float(bar.left) <= 100
             assert float(bar.left) + float(bar.width) <= 100.21
             assert 0 <= float(bar.dead) <= 100
+
+
+def test_time_from_the_end_of_training_to_the_end_of_the_lease_is_dead_too() -> None:
+    closing = Stay("a10", at(0), at(50), at(10), 1000, "closed", stopped=at(40), price=606_000)
+    (bar,) = life(closing).rows[1].bars
+    assert (bar.dead, bar.tail, bar.room) == ("20.000", "20.000", "all")
+
+
+@pytest.mark.parametrize(("seconds", "room"), [(50, "all"), (15, "wide"), (5, "")])
+def test_a_price_is_written_where_its_bar_has_room(seconds: int, room: str) -> None:
+    (bar,) = life(stay("a10", 0, seconds, 0)).rows[1].bars
+    assert bar.room == room
+
+
+def test_at_each_node_stands_the_cost_by_then_and_no_amount_covers_another() -> None:
+    nodes = (Node("l4", at(30), "handed_over", 5), Node("l4", at(40), "moved", 7), Node("l4", at(100), "now", 9))
+    (_, row) = life(stay("a10", 0, 40), stay("l4", 30, None), nodes=nodes).rows
+    assert [(spot.left, spot.side, spot.room) for spot in row.spots] == [
+        ("30.000", "before", "all"),
+        ("40.000", "after", "all"),
+        ("100.000", "before", "all"),
+    ]
+
+
+def test_where_there_is_no_room_the_present_is_written_first() -> None:
+    nodes = (Node("a10", at(99), "handed_over", 1), Node("a10", at(99.5), "moved", 2), Node("a10", at(100), "now", 3))
+    row = life(stay("a10", 0, None), nodes=nodes).rows[0]
+    assert [spot.room for spot in row.spots] == ["", "", "all"]
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["handed_over", "moved", "ended", "now"])), max_size=12))
+def test_amounts_stay_inside_and_apart_on_every_screen(told: list[tuple[float, str]]) -> None:
+    nodes = tuple(Node("a10", at(seconds), kind, 1) for seconds, kind in told)
+    row = life(stay("a10", 0, None), nodes=nodes).rows[0]
+    assert len(row.spots) == len(nodes)
+    for screen, shown in (("all", {"all"}), ("wide", {"all", "wide"})):
+        width = AMOUNT_NEEDS[screen]
+        lefts = sorted(
+            float(spot.left) - (width if spot.side == "before" else 0) for spot in row.spots if spot.room in shown
+        )
+        assert all(-0.01 <= left <= 100.01 - width for left in lefts)
+        assert all(right - left >= width - 0.01 for left, right in pairwise(lefts))
+
+
+def test_a_job_without_a_device_has_its_present_in_the_row_of_waiting() -> None:
+    drawn = life(stay("a10", 0, 99.9), nodes=(Node(WAITING, at(100), "now", 4),))
+    assert drawn.rows[0].label == WAITING
+    assert [spot.node.total for spot in drawn.rows[0].spots] == [4]
+
+
+def test_the_table_tells_the_same_story_in_the_order_of_time() -> None:
+    nodes = (Node("l4", at(90), "now", 9), Node("a10", at(0), "handed_over", 0))
+    told = steps(nodes, [Mark("a10", at(50), 0.25), Mark("l4", at(90), 0.5)])
+    assert [(step.kind, step.detail, step.total) for step in told] == [
+        ("handed_over", "", 0),
+        ("checkpoint", "25 %", None),
+        ("checkpoint", "50 %", None),
+        ("now", "", 9),
+    ]
