@@ -17,7 +17,10 @@ COLUMNS = """
 
 
 def pass_time(seconds: float) -> None:
-    """Make everything that hosts and the market have recorded that much older. Do it before anything is billed."""
+    """Make everything that hosts and the market have recorded that much older. Do it before anything is billed.
+
+    Bids that are older than they were are not what a clearing has read: its receipt cannot be recomputed any more.
+    """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL session_replication_role = replica")  # history refuses to be moved
         cursor.execute(COLUMNS, [list(SHIFTED)])
@@ -27,4 +30,5 @@ def pass_time(seconds: float) -> None:
         for table, columns in tables.items():
             changes = ", ".join(f"{column} = {shifted}" for column, shifted in columns)
             cursor.execute(f"UPDATE {table} SET {changes}", [timedelta(seconds=seconds)] * changes.count("%s"))
+        cursor.execute("UPDATE markets_clearing SET keeps_roles = false")
         cursor.execute("SET LOCAL session_replication_role = origin")

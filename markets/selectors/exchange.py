@@ -7,9 +7,10 @@ which events, snapshots and the API give a row away.
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from laissez.clock import rfc3339
 from markets.engine.money import format_price
 from markets.models import Award, Notice, PriceChange, Quote, Supply
 from markets.selectors import prices
@@ -220,11 +221,6 @@ def _leaving(cluster: Cluster) -> Counter[int]:
         lease__state=Lease.State.CLOSING
     )
     return Counter([*closing, *told.values_list("lease__type_id", flat=True)])
-
-
-def rfc3339(moment: datetime) -> str:
-    """A time as it stands in every answer: in UTC, to the microsecond where there is one."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _price(value: int | None) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import connection
 
+from laissez.clock import rfc3339
 from markets.engine.money import format_price
 from workers.models import AcceleratorType, Cluster
 
@@ -187,8 +188,8 @@ def series_json(series: History) -> dict[str, Any]:
         "cluster": series.type.cluster.slug,
         "accelerator_type": series.type.slug,
         "currency": "USD",
-        "from": _time(series.start),
-        "to": _time(series.end),
+        "from": rfc3339(series.start),
+        "to": rfc3339(series.end),
         "changes": series.changes,
         "decimated": series.is_decimated,
         "lowest_per_hour": _price(series.lowest),
@@ -198,7 +199,7 @@ def series_json(series: History) -> dict[str, Any]:
 
 
 def _cells(point: Point) -> tuple[str | None, ...]:
-    return (_time(point.at), *map(_price, _figures(point)))
+    return (rfc3339(point.at), *map(_price, _figures(point)))
 
 
 # The last day
@@ -318,7 +319,3 @@ def _quantile(spent: Sequence[tuple[int, Decimal]], seconds: Decimal) -> int:
 
 def _price(value: int | None) -> str | None:
     return None if value is None else format_price(value)
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

@@ -8,14 +8,13 @@ receipt itself. Together they are the book, which a salted hash confirms.
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from django.db import connection
 from django.db.models import Q
 
-from laissez.clock import microseconds
+from laissez.clock import microseconds, rfc3339
 from markets.engine.book import Book, Offer
 from markets.engine.clearing import RULES
 from markets.engine.clearing import Clearing as EngineClearing
@@ -91,7 +90,7 @@ def public(receipt: Receipt) -> dict[str, Any]:
     return {
         "cluster": clearing.cluster.slug,
         "number": clearing.number,
-        "at": _time(clearing.at),
+        "at": rfc3339(clearing.at),
         "rule": clearing.rule,
         "rule_version": clearing.rule_version,
         "currency": "USD",
@@ -194,7 +193,3 @@ def _tables(clearing: Clearing, jobs: list[int]) -> dict[int, list[TableRow]]:
         for job, type_id, highest, keep, accepted_at in cursor.fetchall():
             tables[job].append(TableRow(type_id, highest, keep, microseconds(accepted_at)))
     return tables
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

@@ -1,7 +1,7 @@
 """The operator's side of the exchange: opening clusters and types, and setting base and cap prices.
 
-Prices are whole micro-dollars per accelerator-hour. Each change is audited in its own transaction and told on the
-market's stream; the next tick clears with it. Bids are not touched: a row under a new base price is out of the book.
+Prices are whole micro-dollars per accelerator-hour. Each change is audited in its own transaction; the next tick clears
+with it and tells it on the market's stream. Bids are not touched: a row under a new base price is out of the book.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,10 @@ def create_cluster(slug: str, *, name: str, actor: str, reason: str, outbox: Out
     if Cluster.objects.filter(slug=slug).exists():
         raise Conflict("cluster_exists", f"There is already a cluster {slug!r}.", "/slug")
     cluster = Cluster(slug=slug, name=name, **terms)
-    _check([*_field_faults(cluster), *_reason_faults(reason)])
+    check([*_field_faults(cluster), *reason_faults(reason)])
     cluster.save()
     after = {"slug": slug, "name": name, **terms}
-    _audit(outbox, actor, "cluster.create", slug, before=None, after=after, reason=reason)
+    audit(outbox, actor, "cluster.create", slug, before=None, after=after, reason=reason)
     outbox.add(f"market:{slug}", "org.laissez.market.cluster.opened.v1", slug, exchange.public_cluster(cluster))
     return cluster
 
@@ -68,10 +68,10 @@ def create_type(
         base_price_per_hour=base,
         cap_price_per_hour=cap,
     )
-    _check([*_field_faults(row), *_price_faults(base, cap), *_reason_faults(reason)])
+    check([*_field_faults(row), *price_faults(base, cap), *reason_faults(reason)])
     row.save()
-    after = {"name": name, **_prices(base, cap)}
-    _audit(outbox, actor, "type.create", _subject(row), before=None, after=after, reason=reason)
+    after = {"name": name, **prices_json(base, cap)}
+    audit(outbox, actor, "type.create", subject_of(row), before=None, after=after, reason=reason)
     Supply.objects.create(type=row)
     tell_row(exchange.rows_of(cluster)[row.pk], "type.opened", outbox)
     return row
@@ -95,7 +95,7 @@ def set_prices(
         Invalid: a price that is not positive, a base above the cap, no reason.
         Conflict: `version_conflict` when somebody else has changed the prices since.
     """
-    _check([*_price_faults(base, cap), *_reason_faults(reason)])
+    check([*price_faults(base, cap), *reason_faults(reason)])
     present = lock_type(row)
     if present.version != expected_version:
         raise Conflict(
@@ -104,8 +104,8 @@ def set_prices(
             "somebody has changed them meanwhile. Look at them again.",
             "/expected_version",
         )
-    before = _prices(present.base_price_per_hour, present.cap_price_per_hour)
-    after = _prices(base, cap)
+    before = prices_json(present.base_price_per_hour, present.cap_price_per_hour)
+    after = prices_json(base, cap)
     if before == after:
         return present
     rows = exchange.rows_of(present.cluster)
@@ -113,8 +113,7 @@ def set_prices(
         base_price_per_hour=base, cap_price_per_hour=cap, version=F("version") + 1
     )
     present.refresh_from_db()
-    _audit(outbox, actor, "type.set_prices", _subject(present), before=before, after=after, reason=reason)
-    _tell(present, "base_price.changed", {**after, "previous": before, "version": present.version}, outbox)
+    audit(outbox, actor, "type.set_prices", subject_of(present), before=before, after=after, reason=reason)
     tell_changes(present.cluster, rows, outbox)
     return present
 
@@ -127,11 +126,13 @@ def lock_type(row: AcceleratorType) -> AcceleratorType:
     return present
 
 
-def _prices(base: int, cap: int) -> dict[str, str]:
+def prices_json(base: int, cap: int) -> dict[str, str]:
+    """Both prices as an audit entry keeps them."""
     return {"base_price_per_hour": format_price(base), "cap_price_per_hour": format_price(cap)}
 
 
-def _price_faults(base: int, cap: int) -> list[Fault]:
+def price_faults(base: int, cap: int) -> list[Fault]:
+    """What is wrong with a pair of prices."""
     faults = [
         Fault("bad_price", f"The {name} price must be above $0 an hour.", f"/{name}_price_per_hour")
         for name, price in (("base", base), ("cap", cap))
@@ -143,7 +144,8 @@ def _price_faults(base: int, cap: int) -> list[Fault]:
     return faults
 
 
-def _reason_faults(reason: str) -> list[Fault]:
+def reason_faults(reason: str) -> list[Fault]:
+    """What is wrong with a reason."""
     if 0 < len(reason.strip()) <= MAX_REASON_LENGTH:
         return []
     return [Fault("reason_missing", f"Say why, in 1 to {MAX_REASON_LENGTH} characters.", "/reason")]
@@ -162,21 +164,18 @@ def _field_faults(row: models.Model) -> list[Fault]:
     return []
 
 
-def _check(faults: list[Fault]) -> None:
+def check(faults: list[Fault]) -> None:
+    """Refuse with every fault, if there is one."""
     if faults:
         raise Invalid(faults)
 
 
-def _subject(row: AcceleratorType) -> str:
+def subject_of(row: AcceleratorType) -> str:
+    """What an audit entry calls a type."""
     return f"{row.cluster.slug}/{row.slug}"
 
 
-def _tell(row: AcceleratorType, what: str, data: Mapping[str, Any], outbox: Outbox) -> None:
-    figures = {"accelerator_type": row.slug, **data}
-    outbox.add(f"market:{row.cluster.slug}", f"org.laissez.market.{what}.v1", row.slug, figures)
-
-
-def _audit(
+def audit(
     outbox: Outbox,
     actor: str,
     action: str,
@@ -186,6 +185,7 @@ def _audit(
     after: Mapping[str, Any],
     reason: str,
 ) -> None:
+    """Write down who changed what, and why."""
     AuditEntry.objects.create(
         at=outbox.now(), actor=actor, action=action, subject=subject, before=before, after=after, reason=reason.strip()
     )

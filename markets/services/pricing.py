@@ -9,11 +9,12 @@ from laissez.events import Outbox
 from markets.engine.book import Book
 from markets.engine.clearing import Clearing as EngineClearing
 from markets.engine.depth import depth
-from markets.engine.dynamics import Plan
+from markets.engine.dynamics import Plan, roles_of
 from markets.models import Clearing, Quote, Supply
 from markets.selectors import exchange
 from markets.selectors.floor import Snapshot
 from markets.selectors.receipts import RULE_VERSION, hash_of, receipt_of
+from markets.services import roles
 from markets.services.telling import tell_changes
 from workers.models import AcceleratorType, Cluster
 
@@ -139,9 +140,12 @@ def _record(
     now: datetime,
 ) -> Clearing:
     salt = secrets.token_hex(16)
+    number = cluster.tick_number + 1
+    roles.keep(cluster, number, roles_of(snapshot.floor))
     return Clearing.objects.create(
         cluster=cluster,
-        number=cluster.tick_number + 1,
+        number=number,
+        keeps_roles=True,
         at=now,
         rule=cluster.rule,
         rule_version=RULE_VERSION,

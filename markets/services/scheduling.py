@@ -15,7 +15,7 @@ from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
 from markets.models import Award, Notice
 from markets.selectors import floor as floors
-from markets.services import actions, awards, moments, pricing
+from markets.services import actions, announcing, awards, moments, pricing
 from workers.models import Cluster, Job
 from workers.services import jobs, leases
 
@@ -40,6 +40,7 @@ def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     if cluster is None:
         return Outcome.BUSY
     now = outbox.now()
+    announcing.put_due_in_force(cluster, outbox)
     snapshot = floors.read(cluster, now=now)
     overdue = _overdue(cluster, now)
     ready = moments.due(snapshot.floor, now=now)

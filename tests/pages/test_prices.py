@@ -40,10 +40,11 @@ def test_a_change_is_audited_told_and_cleared_with(a10: AcceleratorType) -> None
     assert (entry.actor, entry.subject, entry.reason) == ("op", "gemm/nvidia-a10", "energy is dearer")
     assert entry.before == {"base_price_per_hour": "0.606000", "cap_price_per_hour": "2.000000"}
     assert entry.after == {"base_price_per_hour": "0.700000", "cap_price_per_hour": "1.500000"}
-    event = Event.objects.get(type="org.laissez.market.base_price.changed.v1")
-    assert event.stream.name == "market:gemm"
-    assert event.data["previous"]["base_price_per_hour"] == "0.606000"
     scenes.tick(a10.cluster)
+    event = Event.objects.filter(type="org.laissez.market.price.changed.v1", subject="nvidia-a10").latest("seq")
+    assert event.stream.name == "market:gemm"
+    assert (event.data["base_price_per_hour"], event.data["cause"]) == ("0.700000", "base")
+    assert (event.data["price_per_hour"], event.data["previous_price_per_hour"]) == ("0.700000", "0.606000")
     assert Quote.objects.get(type=a10, during__upper_inf=True).price_per_hour == 700_000
 
 

@@ -1,0 +1,23 @@
+"""The detector of I16: the newest receipts of every cluster are what the recorded inputs come to."""
+
+from collections.abc import Iterator
+
+from laissez.invariants import Inspection
+from markets.models import Clearing
+from markets.selectors import receipts
+from workers.models import Cluster
+
+NEWEST = 10
+
+
+def _wrong() -> Iterator[str]:
+    for cluster in Cluster.objects.order_by("id"):
+        rows = Clearing.objects.filter(cluster=cluster, keeps_roles=True).order_by("-number")
+        for clearing in rows[:NEWEST]:
+            for fault in receipts.faults(clearing):
+                yield f"receipt {clearing.number} of {cluster.slug} does not hold: {fault}"
+
+
+def detectors() -> list[Inspection]:
+    """What must hold of receipts."""
+    return [Inspection(id="I16", look=_wrong)]
