@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Dialog
+from playwright.sync_api import Browser
 
 from laissez.sdk.client import Client
 from tests.live import bidders
@@ -47,10 +47,10 @@ def jobs(client: Client) -> Iterator[dict[str, str]]:
 
 def test_they_are_shown_as_text_and_run_nothing(stage: Stage, browser: Browser, jobs: dict[str, str]) -> None:
     with visit(stage, browser, "guest") as guest, visit(stage, browser, "operator") as operator:
-        opened: list[Dialog] = []
+        opened: list[str] = []
         for visitor in (guest, operator):
             visitor.page.set_viewport_size({"width": 320, "height": 800})
-            visitor.page.on("dialog", opened.append)
+            visitor.page.on("dialog", lambda dialog: opened.append(dialog.message))
         for path in ("/jobs", "/market/gemm", "/market/gemm/nvidia-a10", "/jobs/new"):
             guest.open(path)
             guest.page.wait_for_load_state("networkidle")

@@ -38,6 +38,7 @@ def test_without_scripts_every_page_is_whole(stage: Stage, browser: Browser) -> 
         page = visitor.open("/market/gemm")
         expect(page.locator('[data-price="nvidia-a10"]').first).to_contain_text("/h")
         page = visitor.open("/market/gemm/nvidia-a10")
+        page.get_by_text("Show as table").click()
         expect(page.get_by_role("table").first).to_be_visible()
         page = visitor.open("/jobs")
         page.get_by_role("link", name="text-classifier").first.click()
