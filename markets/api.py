@@ -1,11 +1,15 @@
 """The market's API: the exchange for everybody with `prices:read`, a tenant's jobs, and an agent's way back in."""
 
+import csv
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from io import StringIO
 from typing import Any
 
 from django.db.models import Q
+from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -16,13 +20,14 @@ from laissez.errors import Conflict, Fault, Invalid, NotFound, Refused
 from laissez.events import Outbox, transact
 from laissez.sdk.contexts import Decision
 from markets import presentation
-from markets.selectors import contexts, exchange
+from markets.models import PriceChange
+from markets.selectors import contexts, exchange, prices, receipts
 from markets.selectors import jobs as seen_jobs
 from markets.services import advising, metering, submission
 from tenants.api import act_once, principal
 from tenants.auth import scope
 from workers.auth import HostAuthentication, IsHost, host_of
-from workers.models import Cluster, Host, Job, Lease
+from workers.models import AcceleratorType, Cluster, Host, Job, Lease
 from workers.services import jobs, sync
 
 
@@ -44,6 +49,67 @@ class MarketView(APIView):
     def get(self, request: Request, cluster: str) -> Response:
         """Every type with its prices and supply, and how old they are."""
         return Response(presentation.exchange(exchange.of(_cluster(cluster), now=clock.now())))
+
+
+class CsvRenderer(BaseRenderer):
+    """The points of a history as a table; nothing else is ever a file here."""
+
+    media_type = "text/csv"
+    format = "csv"
+    charset = "utf-8"
+
+    def render(self, data: Any, *_context: Any, **_more: Any) -> str:
+        """A line of names, a line per point; empty where a gap begins."""
+        text = StringIO()
+        lines = csv.DictWriter(text, prices.COLUMNS, lineterminator="\r\n")
+        lines.writeheader()
+        lines.writerows(data["points"])
+        return text.getvalue()
+
+
+class PriceHistoryView(APIView):
+    """The prices of one type over time."""
+
+    permission_classes = [scope("prices:read")]
+    renderer_classes = [JSONRenderer, CsvRenderer]
+
+    def get(self, request: Request, cluster: str, kind: str) -> Response:
+        """Steps from `from` to `to` (the last day unless given), at most `limit` of them, as JSON or CSV."""
+        found = _type(cluster, kind)
+        now = clock.now()
+        end = _moment(request, "to", now)
+        start = _moment(request, "from", end - prices.DAY)
+        if not timedelta(0) < end - start <= prices.LONGEST_RANGE:
+            days = prices.LONGEST_RANGE.days
+            detail = f"From {clock.rfc3339(start)} to {clock.rfc3339(end)} is no stretch of up to {days} days."
+            raise Refused("bad_range", f"{detail} Give a later end, or ask for a part at a time.", "/from")
+        history = prices.history(found, start, end, limit=_points(request))
+        return Response(prices.history_json(history))
+
+
+class PriceChangesView(APIView):
+    """The announced base and cap prices of one type."""
+
+    permission_classes = [scope("prices:read")]
+
+    def get(self, request: Request, cluster: str, kind: str) -> Response:
+        """A page of them, newest first: scheduled, in force and cancelled ones."""
+        rows = PriceChange.objects.filter(type=_type(cluster, kind)).select_related("type")
+        page = page_of(rows, request.query_params)
+        return Response(page.as_json([exchange.public_change(row) for row in page.items]))
+
+
+class ReceiptView(APIView):
+    """One recorded clearing."""
+
+    permission_classes = [scope("prices:read")]
+
+    def get(self, request: Request, cluster: str, number: int) -> Response:
+        """What set each price, without anybody's bid, and the numbers of its neighbours."""
+        receipt = receipts.of(_cluster(cluster), number)
+        if receipt is None:
+            raise NotFound("receipt")
+        return Response(receipts.public(receipt))
 
 
 class JobsView(APIView):
@@ -262,6 +328,36 @@ def _cluster(slug: str) -> Cluster:
     if found is None:
         raise NotFound("cluster")
     return found
+
+
+def _type(cluster: str, slug: str) -> AcceleratorType:
+    found = AcceleratorType.objects.select_related("cluster").filter(cluster__slug=cluster, slug=slug).first()
+    if found is None:
+        raise NotFound("accelerator type")
+    return found
+
+
+def _moment(request: Request, name: str, default: datetime) -> datetime:
+    """An RFC 3339 time of the query; a plus sign that was not escaped has arrived as a blank."""
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))
+        if moment.tzinfo is None:
+            raise ValueError("it has no zone")
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        detail = f"{name} is {text[:40]!r}; give a time with its zone, such as 2026-11-29T16:00:00Z."
+        raise Refused("bad_time", detail, f"/{name}") from None
+
+
+def _points(request: Request) -> int:
+    text = request.query_params.get("limit", str(prices.MOST_POINTS))
+    if text.isascii() and text.isdecimal() and 2 <= int(text[:9]) <= prices.MOST_POINTS:
+        return int(text[:9])
+    detail = f"limit is {text[:40]!r}; give a whole number from 2 to {prices.MOST_POINTS}."
+    raise Refused("bad_limit", detail, "/limit")
 
 
 def _version(header: str | None) -> int | None:

@@ -8,6 +8,9 @@ from markets.views import acts, bids, job_form, jobs, market, market_type
 urlpatterns = [
     path("api/v1/markets", api.MarketsView.as_view()),
     path("api/v1/markets/<slug:cluster>", api.MarketView.as_view()),
+    path("api/v1/markets/<slug:cluster>/types/<slug:kind>/history", api.PriceHistoryView.as_view()),
+    path("api/v1/markets/<slug:cluster>/types/<slug:kind>/price-changes", api.PriceChangesView.as_view()),
+    path("api/v1/markets/<slug:cluster>/receipts/<int:number>", api.ReceiptView.as_view()),
     path("api/v1/jobs", api.JobsView.as_view()),
     path("api/v1/jobs/<str:job>", api.JobView.as_view()),
     path("api/v1/jobs/<str:job>/bids", api.BidsView.as_view()),

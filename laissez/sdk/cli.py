@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from laissez.sdk import archive, jobfile, pages, profiles
-from laissez.sdk.client import Client, JsonObject, LaissezError
+from laissez.sdk import archive, jobfile, pages, profiles, token_commands
+from laissez.sdk.client import Client, JsonObject, LaissezError, NotAuthenticated
 from laissez.sdk.session import JOB_FAILED, USAGE, Session, TimedOut, connect, explained, fail, session_command
 
 ENDED_WELL = {"succeeded"}
@@ -62,6 +62,33 @@ def market_show(session: Session, cluster: str | None) -> None:
         session.out.items(
             exchange["types"], pages.MARKET_COLUMNS, key="accelerator_type", empty="No accelerator type yet."
         )
+
+
+@market.command("history")
+@click.argument("cluster")
+@click.argument("accelerator_type", metavar="TYPE")
+@click.option("--from", "since", metavar="TIME", help="RFC 3339, such as 2026-11-29T16:00:00Z; a day before the end.")
+@click.option("--to", "until", metavar="TIME", help="RFC 3339; now unless given.")
+@click.option("--limit", type=click.IntRange(2, 2000), help="At most so many points; lows and highs are kept.")
+@session_command
+def market_history(
+    session: Session, cluster: str, accelerator_type: str, since: str | None, until: str | None, limit: int | None
+) -> None:
+    """The prices of TYPE in CLUSTER over time, each in force until the next; a dash where nothing is known."""
+    given = {"from": since, "to": until, "limit": limit}
+    query = {name: str(value) for name, value in given.items() if value is not None}
+    points = session.client.history(cluster, accelerator_type, **query)["points"]
+    session.out.items(points, pages.HISTORY_COLUMNS, key="at", empty="Nothing is known of that time.")
+
+
+@market.command("receipt")
+@click.argument("cluster")
+@click.argument("number", type=click.IntRange(0))
+@session_command
+def market_receipt(session: Session, cluster: str, number: int) -> None:
+    """The receipt NUMBER of CLUSTER: what set each price at one recorded clearing."""
+    receipt = session.client.receipt(cluster, number)
+    session.out.item(receipt, key="number", text=pages.receipt_text(receipt))
 
 
 # Jobs
@@ -255,6 +282,12 @@ def changed_rows(
     ]
 
 
+# Tokens
+
+
+cli.add_command(token_commands.token)
+
+
 # Around it
 
 
@@ -270,7 +303,7 @@ def login(url: str, token: str, name: str, no_verify: bool) -> None:
     try:
         if not no_verify:
             with connect(profile) as client:
-                next(client.jobs(), None)
+                check_accepted(client)
         profiles.write(path, name, profile)
     except profiles.ProfileError as error:
         fail(str(error), USAGE)
@@ -318,8 +351,17 @@ def check_server(session: Session) -> str:
 
 def check_token(session: Session) -> str:
     """The token is accepted."""
-    next(session.client.jobs(), None)
+    check_accepted(session.client)
     return "accepted"
+
+
+def check_accepted(client: Client) -> None:
+    """Raises where the token is not known; one that may not see jobs is still a good one."""
+    try:
+        next(client.jobs(), None)
+    except NotAuthenticated as error:
+        if "scope_missing" not in error.codes:
+            raise
 
 
 def check_market(session: Session) -> str:

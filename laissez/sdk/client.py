@@ -145,6 +145,18 @@ class Client:
         """The exchange of one cluster: `types`, each with its prices and units, and the age of what it says."""
         return self._get(f"markets/{cluster}")
 
+    def history(self, cluster: str, accelerator_type: str, **query: str) -> JsonObject:
+        """The prices of one type over time: `points`, each in force until the next. The query takes from, to, limit."""
+        return self._get(f"markets/{cluster}/types/{accelerator_type}/history", params=query)
+
+    def price_changes(self, cluster: str, accelerator_type: str) -> JsonObject:
+        """The announced base and cap prices of one type, newest first: a page of `items`."""
+        return self._get(f"markets/{cluster}/types/{accelerator_type}/price-changes")
+
+    def receipt(self, cluster: str, number: int) -> JsonObject:
+        """One recorded clearing: `types` with what set each price, and its neighbours `previous` and `next`."""
+        return self._get(f"markets/{cluster}/receipts/{number}")
+
     # Jobs
 
     def upload(self, archive: bytes) -> JsonObject:
@@ -197,6 +209,31 @@ class Client:
     def rebid(self, job: str, rows: list[JsonObject]) -> JsonObject:
         """Replaces the launch table's prices: rows of accelerator_type, max_price_per_hour, keep_price_per_hour."""
         return self._request("PUT", f"jobs/{job}/bids", json={"rows": rows})
+
+    # Tokens
+
+    def tokens(self) -> Iterator[JsonObject]:
+        """All tokens of the tenant, newest first, page by page; never their secrets."""
+        cursor: str | None = None
+        while True:
+            page = self._get("tokens", params={"cursor": cursor} if cursor else None)
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
+
+    def make_token(self, name: str, *, scopes: list[str] | None = None, days: int | None = None) -> JsonObject:
+        """A new token, which can do no more than this client's own. `secret` in the answer is shown this once."""
+        asked = {"name": name, "scopes": scopes, "days": days}
+        return self._post("tokens", json={key: value for key, value in asked.items() if value is not None})
+
+    def revoke_token(self, token: str, *, reason: str | None = None) -> JsonObject:
+        """Ends a token for ever."""
+        return self._post(f"tokens/{token}/revoke", json={} if reason is None else {"reason": reason})
+
+    def roll_token(self, token: str, *, hours: int | None = None) -> JsonObject:
+        """A new token in the place of one that ends some hours later; its `secret` is shown this once."""
+        return self._post(f"tokens/{token}/roll", json={} if hours is None else {"hours": hours})
 
     # Carrying
 

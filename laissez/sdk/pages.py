@@ -17,6 +17,34 @@ MARKET_COLUMNS = [
 ]
 
 
+HISTORY_COLUMNS = [
+    terminal.field("at", "from", terminal.instant),
+    terminal.field("price_per_hour", "price", terminal.price),
+    terminal.field("lease_price_per_hour", "lease price", terminal.price),
+    terminal.field("base_price_per_hour", "base", terminal.price),
+    terminal.field("cap_price_per_hour", "cap", terminal.price),
+]
+RECEIPT_COLUMNS = [
+    terminal.field("accelerator_type", "type"),
+    terminal.field("price_per_hour", "price", terminal.price),
+    terminal.field("lease_price_per_hour", "lease price", terminal.price),
+    terminal.field("set_by", "set by"),
+    terminal.field("base_price_per_hour", "base", terminal.price),
+    terminal.field("cap_price_per_hour", "cap", terminal.price),
+    terminal.field("supply", "units"),
+    terminal.field("accepted"),
+    terminal.field("rejected"),
+]
+
+
+def receipt_text(receipt: JsonObject) -> str:
+    """When and by which rule it was cleared, what set each price, and where to look before and after."""
+    rule = f"{terminal.plain(receipt['rule'])} v{terminal.plain(receipt['rule_version'])}"
+    head = f"{terminal.plain(receipt['cluster'])} #{receipt['number']}, {terminal.instant(receipt['at'])}, rule {rule}"
+    ends = [f"{name} #{receipt[name]}" for name in ("previous", "next") if receipt.get(name) is not None]
+    return "\n".join([head, terminal.table(receipt["types"], RECEIPT_COLUMNS), *([", ".join(ends)] if ends else [])])
+
+
 def market_title(exchange: JsonObject) -> str:
     """The cluster, and how old its figures are."""
     age = exchange.get("age_seconds")

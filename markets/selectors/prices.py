@@ -181,9 +181,18 @@ def rows_json(series: History) -> list[dict[str, str | None]]:
     return [dict(zip(COLUMNS, _cells(point), strict=True)) for point in series.points]
 
 
+def history_json(series: History) -> dict[str, Any]:
+    """The points as rows, below what they are."""
+    return {**_caption(series), "points": rows_json(series)}
+
+
 def series_json(series: History) -> dict[str, Any]:
-    """The points as one list per column, for a chart, with what its caption needs."""
+    """The points as one list per column, for a chart, below what they are."""
     columns = list(zip(*map(_cells, series.points), strict=True)) or [()] * len(COLUMNS)
+    return _caption(series) | {name: list(column) for name, column in zip(COLUMNS, columns, strict=True)}
+
+
+def _caption(series: History) -> dict[str, Any]:
     return {
         "cluster": series.type.cluster.slug,
         "accelerator_type": series.type.slug,
@@ -194,7 +203,6 @@ def series_json(series: History) -> dict[str, Any]:
         "decimated": series.is_decimated,
         "lowest_per_hour": _price(series.lowest),
         "highest_per_hour": _price(series.highest),
-        **{name: list(column) for name, column in zip(COLUMNS, columns, strict=True)},
     }
 
 
