@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from laissez.admin import LookUpOnly
-from tenants.models import Account, ApiToken, Entry, Hold, Member, Tenant, Transfer
+from tenants.models import Account, ApiToken, Entry, Hold, IdempotencyKey, Member, Tenant, Transfer
 
 
 @admin.register(Tenant)
@@ -66,6 +66,27 @@ class TransferAdmin(LookUpOnly):
     search_fields = ("reference", "key")
     ordering = ("-id",)
     inlines = (EntryInline,)
+
+
+@admin.register(Entry)
+class EntryAdmin(LookUpOnly):
+    """One side of a settled transfer, in micro-dollars."""
+
+    list_display = ("transfer", "account", "amount_microdollars")
+    list_select_related = ("transfer", "account__tenant")
+    search_fields = ("transfer__reference", "transfer__key", "account__tenant__name")
+    ordering = ("-id",)
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(LookUpOnly):
+    """Requests already answered; not the answers, which may tell a job's bids."""
+
+    list_display = ("key", "tenant", "status", "answered_at")
+    list_select_related = ("tenant",)
+    search_fields = ("key", "tenant__name")
+    exclude = ("body", "fingerprint")
+    ordering = ("-id",)
 
 
 @admin.register(Hold)

@@ -16,7 +16,7 @@ from workers.models import Host
 
 pytestmark = pytest.mark.django_db
 
-OURS = ("workers", "markets")
+OURS = ("laissez", "tenants", "workers", "markets")
 
 
 @pytest.fixture
