@@ -44,7 +44,9 @@ def _steps(
     for row in rows:
         if steps and steps[-1][0] >= row.opened_at:
             steps.pop()
-        steps.append((max(row.opened_at, start), cap if row.max_price_per_hour is None else min(cap, row.max_price_per_hour)))
+        steps.append(
+            (max(row.opened_at, start), cap if row.max_price_per_hour is None else min(cap, row.max_price_per_hour))
+        )
         if row.closed_at is not None:
             steps.append((min(row.closed_at, end), None))
     return tuple(steps) if steps[-1][1] is None else (*steps, (end, steps[-1][1]))

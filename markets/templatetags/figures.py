@@ -115,7 +115,9 @@ def sparkline(points: Sequence[int]) -> SafeString:
     width = SPARK_WIDTH / len(points)
     heights = [SPARK_HEIGHT - 2 - (SPARK_HEIGHT - 4) * (point - lowest) / span for point in points]
     line = " ".join(f"{width * n:.1f},{y:.1f} {width * (n + 1):.1f},{y:.1f}" for n, y in enumerate(heights))
-    said = f"steady at {per_hour(lowest)}" if lowest == highest else f"between {per_hour(lowest)} and {per_hour(highest)}"
+    said = (
+        f"steady at {per_hour(lowest)}" if lowest == highest else f"between {per_hour(lowest)} and {per_hour(highest)}"
+    )
     return format_html(
         '<svg class="spark" viewBox="0 0 {} {}" role="img" aria-label="{}"><polyline points="{}"/></svg>',
         SPARK_WIDTH,

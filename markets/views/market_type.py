@@ -150,7 +150,9 @@ def drawn(history: History, shown: Range, own: Sequence[BidTrace], held: Sequenc
                 "y": _dollars(p.base_price for p in points),
             },
             {
-                "name": "Cap" if high is None or cap is None or cap <= high * MICRO_PER_DOLLAR else "Cap, above the picture",
+                "name": "Cap"
+                if high is None or cap is None or cap <= high * MICRO_PER_DOLLAR
+                else "Cap, above the picture",
                 "unit": "$/h",
                 "kind": "step",
                 "tone": "bad",
