@@ -198,6 +198,10 @@ AUTH_PASSWORD_VALIDATORS = [
 # Whether exchange, prices and receipts are seen by who is not signed in. Bids and jobs never are.
 PUBLIC_MARKET = os.environ.get("LAISSEZ_PUBLIC_MARKET", "1") not in {"0", "false", "no", "off"}
 LOGIN_URL = "/login/"
+# Who may come in: anybody (open), who was invited (invite), nobody but through an operator (closed).
+SIGNUP = os.environ.get("LAISSEZ_SIGNUP", "invite")
+if SIGNUP not in {"open", "invite", "closed"}:
+    raise ImproperlyConfigured(f"LAISSEZ_SIGNUP={SIGNUP!r} is none of open, invite, closed")
 LOGIN_REDIRECT_URL = "/"
 
 LANGUAGE_CODE = "en-us"

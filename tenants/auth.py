@@ -4,7 +4,7 @@ Whichever way a request came in, `request.auth` is a `Principal`, and `request.a
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db.models import Q
@@ -16,14 +16,17 @@ from laissez import clock
 from laissez.credentials import digest, is_well_formed
 from tenants import selectors
 from tenants.models import ApiToken, Member, Tenant
-from tenants.services.accounts import TOKEN_KIND
+from tenants.services.accounts import TOKEN_KIND, Grantor
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # it imports the default authentication, which is here
 
+MANAGING = "members:write"
+"""What owners may do beyond every token: invite, change and remove members."""
+
 READING = frozenset({"prices:read", "jobs:read", "billing:read"})
 ROLE_SCOPES = {
-    Member.Role.OWNER: frozenset(ApiToken.Scope.values),
+    Member.Role.OWNER: frozenset({*ApiToken.Scope.values, MANAGING}),
     Member.Role.ENGINEER: frozenset(ApiToken.Scope.values),
     Member.Role.FINANCE: frozenset({"prices:read", "billing:read"}),
     Member.Role.VIEWER: READING,
@@ -34,11 +37,17 @@ SESSION_TENANT = "tenant"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The asker: the tenant it acts for, what it may do, and its name for the audit trail."""
+    """The asker: the tenant it acts for, what it may do, its name for the audit trail, and when its token ends."""
 
     tenant: Tenant
     scopes: frozenset[str]
     actor: str
+    expires_at: datetime | None = None
+
+    @property
+    def grantor(self) -> Grantor:
+        """The asker as somebody who makes tokens."""
+        return Grantor(self.actor, self.scopes, self.expires_at)
 
     @property
     def is_authenticated(self) -> bool:
@@ -55,7 +64,7 @@ class TokenAuthentication(authentication.BaseAuthentication):
         if scheme.lower() != "bearer":
             return None
         token = token_of(text.strip())
-        principal = Principal(token.tenant, frozenset(token.scopes), f"token {token.public_id}")
+        principal = Principal(token.tenant, frozenset(token.scopes), f"token {token.public_id}", token.expires_at)
         return principal, principal
 
     def authenticate_header(self, request: Request) -> str:

@@ -65,6 +65,7 @@ class ApiToken(models.Model):
         BIDS_WRITE = "bids:write"
         BILLING_READ = "billing:read"
         WEBHOOKS_WRITE = "webhooks:write"
+        TOKENS_WRITE = "tokens:write"
 
     public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "tok"), editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="tokens")
@@ -76,6 +77,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField()
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    rolled_into = models.OneToOneField("self", null=True, blank=True, on_delete=models.PROTECT, related_name="rolled")
+    created_by = models.CharField(max_length=200, blank=True, default="")
 
     class Meta:
         constraints = [
@@ -84,6 +87,56 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}...)"
+
+
+class Invitation(models.Model):
+    """A way in for one person, once and for some days: to a tenant with a role, or to found a tenant of their own.
+
+    Only the hash of its code is here.
+    """
+
+    public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "inv"), editable=False)
+    tenant = models.ForeignKey(Tenant, null=True, blank=True, on_delete=models.PROTECT, related_name="invitations")
+    role = models.CharField(max_length=16, choices=Member.Role)
+    digest = models.CharField(max_length=64, unique=True)
+    note = models.CharField(max_length=80, blank=True, default="", help_text="Whom it is for, in the inviter's words.")
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=200)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+    used_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(role__in=["owner", "engineer", "finance", "viewer"]), name="invitation_role"
+            ),
+            models.CheckConstraint(condition=Q(tenant__isnull=False) | Q(role="owner"), name="invitation_founder_owns"),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("created_at")), name="invitation_expires_after_creation"
+            ),
+            models.CheckConstraint(condition=Q(used_at=None) | Q(withdrawn_at=None), name="invitation_ends_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} of {self.tenant or 'a new tenant'}"
+
+
+class Attempt(models.Model):
+    """One try at something that is rationed, such as signing up. `who` is a hash; old ones are deleted on the way."""
+
+    what = models.CharField(max_length=32)
+    who = models.CharField(max_length=64)
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes = [models.Index(fields=["what", "who", "at"], name="attempt_by_whom")]
+
+    def __str__(self) -> str:
+        return self.what
 
 
 class IdempotencyKey(models.Model):

@@ -6,8 +6,9 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet, Sum
 
+from laissez.credentials import digest
 from laissez.errors import NotFound
-from tenants.models import Account, ApiToken, Entry, Hold, Member, Tenant
+from tenants.models import Account, ApiToken, Entry, Hold, Invitation, Member, Tenant
 
 
 def tenant_named(text: str) -> Tenant:
@@ -109,6 +110,31 @@ def open_holds(tenant: Tenant) -> QuerySet[Hold]:
 def tokens(tenant: Tenant) -> QuerySet[ApiToken]:
     """Every token a tenant ever made, newest first."""
     return ApiToken.objects.filter(tenant=tenant).order_by("-id")
+
+
+def token_state(token: ApiToken, *, now: datetime) -> str:
+    """active, rolled (good until it ends, another one has taken its place), expired or revoked."""
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at <= now:
+        return "expired"
+    return "active" if token.rolled_into_id is None else "rolled"
+
+
+def members(tenant: Tenant) -> QuerySet[Member]:
+    """Who may act for a tenant, the oldest membership first."""
+    return Member.objects.filter(tenant=tenant).select_related("user").order_by("id")
+
+
+def open_invitations(tenant: Tenant, *, now: datetime) -> QuerySet[Invitation]:
+    """The invitations to a tenant that can still be used, the newest first."""
+    return Invitation.objects.filter(tenant=tenant, used_at=None, withdrawn_at=None, expires_at__gt=now).order_by("-id")
+
+
+def invitation(code: str, *, now: datetime) -> Invitation | None:
+    """The invitation of a code while it is good, for the page that it opens."""
+    rows = Invitation.objects.filter(digest=digest(code), used_at=None, withdrawn_at=None, expires_at__gt=now)
+    return rows.select_related("tenant").first()
 
 
 def memberships(user_id: int) -> QuerySet[Member]:

@@ -105,7 +105,7 @@ def test_a_taken_user_name_and_a_weak_password_are_refused() -> None:
         transact(
             lambda outbox: accounts.add_member(tenant, username="ben", password="short", actor=ACTOR, outbox=outbox)
         )
-    assert {fault.pointer for fault in refused.value.faults} == {"/user"}
+    assert {fault.pointer for fault in refused.value.faults} == {"/password"}
     assert User.objects.count() == 1
 
 

@@ -7,7 +7,6 @@ from django.core.management.base import BaseCommand, CommandError
 
 from laissez.errors import Refused
 from laissez.events import transact
-from tenants.models import ApiToken
 from tenants.selectors import tenant_named
 from tenants.services import accounts
 
@@ -25,8 +24,8 @@ class Command(BaseCommand):
         parser.add_argument("--name", default="command line", help="what tells this token from others")
         parser.add_argument(
             "--scopes",
-            default=",".join(ApiToken.Scope.values),
-            help="separated by commas; all of them by default: %(default)s",
+            default=",".join(accounts.USUAL_SCOPES),
+            help="separated by commas; all but tokens:write by default: %(default)s",
         )
         parser.add_argument("--days", type=int, default=accounts.TOKEN_DAYS, help="its life, %(default)s by default")
 
