@@ -30,6 +30,8 @@ from workers.auth import HostAuthentication, IsHost, host_of
 from workers.models import AcceleratorType, Cluster, Host, Job, Lease
 from workers.services import jobs, sync
 
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+
 
 class MarketsView(APIView):
     """The clusters."""
@@ -344,8 +346,8 @@ def _moment(request: Request, name: str, default: datetime) -> datetime:
         return default
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))
-        if moment.tzinfo is None:
-            raise ValueError("it has no zone")
+        if moment.tzinfo is None or not FIRST_YEAR <= moment.year <= LAST_YEAR:
+            raise ValueError("it has no zone, or no clock of ours ever shows it")
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
         detail = f"{name} is {text[:40]!r}; give a time with its zone, such as 2026-11-29T16:00:00Z."
