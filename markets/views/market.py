@@ -47,7 +47,7 @@ def sees_bids(reader: Principal | None) -> bool:
 
 @require_safe
 def landing(request: HttpRequest) -> HttpResponse:
-    """What this is, the prices now, and the paper's figure replayed. Prices only where the reader may see the market."""
+    """What this is, the prices now for whoever may see the market, and the paper's figure replayed."""
     clusters = _clusters() if settings.PUBLIC_MARKET or request.user.is_authenticated else []
     streams = cursors(map(stream_of, clusters))
     now = clock.now()

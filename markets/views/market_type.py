@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,7 +31,7 @@ from workers.models import AcceleratorType, Lease
 ROWS_SHOWN = 100
 DEPTH_WORDS = ("within 1 %", "1 to 5 %", "5 to 10 %", "10 to 25 %", "over 25 %")
 FAR_ABOVE = 1.5
-"""What lies further above the highest price than this factor is left above the picture, or the price were a flat line."""
+"""What lies above the highest price by more than this factor stays above the picture, or the price were a flat line."""
 MARGIN = 0.12
 
 
@@ -54,9 +55,9 @@ class Why:
 
 @require_safe
 @market_page
-def market_type(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
+def market_type(request: HttpRequest, cluster: str, slug: str) -> HttpResponse:
     """The price of one type over a range, its depth, and the receipt behind the price."""
-    kind = _found(cluster, type)
+    kind = _found(cluster, slug)
     streams = cursors([stream_of(kind.cluster)])
     now = clock.now()
     table = exchange.of(kind.cluster, now=now, with_trends=True)
@@ -90,9 +91,9 @@ def market_type(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
 
 @require_safe
 @market_page
-def series(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
+def series(request: HttpRequest, cluster: str, slug: str) -> HttpResponse:
     """What the chart draws, as JSON (static/chart.js says how it is read)."""
-    kind = _found(cluster, type)
+    kind = _found(cluster, slug)
     now = clock.now()
     shown = ranges.of(request.GET, now=now)
     history = prices.history(kind, shown.start, shown.end)
@@ -110,9 +111,9 @@ def series(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
 
 @require_safe
 @market_page
-def price_csv(request: HttpRequest, cluster: str, type: str) -> HttpResponse:
+def price_csv(request: HttpRequest, cluster: str, slug: str) -> HttpResponse:
     """The drawn prices as a file, one line a point; an empty price begins a gap."""
-    kind = _found(cluster, type)
+    kind = _found(cluster, slug)
     shown = ranges.of(request.GET, now=clock.now())
     history = prices.history(kind, shown.start, shown.end)
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
@@ -129,6 +130,7 @@ def drawn(history: History, shown: Range, own: Sequence[BidTrace], held: Sequenc
     points = history.points
     cap = next((point.cap_price for point in reversed(points) if point.cap_price is not None), None)
     low, high = _heights(history, own)
+    is_far = high is not None and cap is not None and cap > high * MICRO_PER_DOLLAR
     return {
         "title": f"Price of {history.type.slug}",
         "as_of": _time(points[-1].at if points else shown.end),
@@ -150,9 +152,7 @@ def drawn(history: History, shown: Range, own: Sequence[BidTrace], held: Sequenc
                 "y": _dollars(p.base_price for p in points),
             },
             {
-                "name": "Cap"
-                if high is None or cap is None or cap <= high * MICRO_PER_DOLLAR
-                else "Cap, above the picture",
+                "name": "Cap, above the picture" if is_far else "Cap",
                 "unit": "$/h",
                 "kind": "step",
                 "tone": "bad",
@@ -175,7 +175,7 @@ def drawn(history: History, shown: Range, own: Sequence[BidTrace], held: Sequenc
         ],
         "gaps": [
             {"from": _time(gap.at), "to": _time(after.at), "why": "no price"}
-            for gap, after in zip(points, points[1:], strict=False)
+            for gap, after in pairwise(points)
             if gap.is_gap
         ],
         "bands": [

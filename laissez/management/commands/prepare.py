@@ -5,7 +5,6 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
 
-
 LEFT_BEHIND = ["datasets", "templates", "widgetbundle.js"]
 """What the plotly package keeps beside the one file that pages load."""
 
