@@ -68,12 +68,16 @@ class Stage:
         with redis.Redis.from_url(self.facts()["redis_url"]) as valkey:
             valkey.flushall()
 
-    def client(self, tenant: str = "Guest") -> Client:
-        """A tenant's way in through the API, with a token drawn for it."""
+    def token(self, tenant: str = "Guest") -> str:
+        """A token drawn for a tenant."""
         told = self.manage("create_token", tenant, "--name", "a test")
         found = re.search(r"lz_live_\w+", told)
         assert found is not None, told
-        return Client(self.url, found.group())
+        return found.group()
+
+    def client(self, tenant: str = "Guest") -> Client:
+        """A tenant's way in through the API."""
+        return Client(self.url, self.token(tenant))
 
     def manage(self, *arguments: str) -> str:
         """Another `manage.py` command beside it; what it prints."""
