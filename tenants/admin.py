@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from laissez.admin import LookUpOnly
-from tenants.models import Account, ApiToken, Entry, Hold, IdempotencyKey, Member, Tenant, Transfer
+from tenants.models import Account, ApiToken, Attempt, Entry, Hold, IdempotencyKey, Invitation, Member, Tenant, Transfer
 
 
 @admin.register(Tenant)
@@ -32,6 +32,26 @@ class ApiTokenAdmin(LookUpOnly):
     list_select_related = ("tenant",)
     search_fields = ("name", "prefix", "public_id", "tenant__name")
     exclude = ("digest",)
+    ordering = ("-id",)
+
+
+@admin.register(Invitation)
+class InvitationAdmin(LookUpOnly):
+    """Invitations, without their hashes."""
+
+    list_display = ("tenant", "role", "note", "created_by", "expires_at", "used_by", "used_at", "withdrawn_at")
+    list_select_related = ("tenant", "used_by")
+    search_fields = ("public_id", "note", "tenant__name")
+    exclude = ("digest",)
+    ordering = ("-id",)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(LookUpOnly):
+    """Tries that are rationed, by the hash of who tried."""
+
+    list_display = ("at", "what", "who")
+    search_fields = ("what", "who")
     ordering = ("-id",)
 
 

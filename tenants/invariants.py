@@ -104,6 +104,9 @@ UNAUDITED = Detector(
             SELECT public_id AS subject, 'tenant.create' AS action FROM tenants_tenant
             UNION ALL SELECT public_id, 'token.create' FROM tenants_apitoken
             UNION ALL SELECT public_id, 'token.revoke' FROM tenants_apitoken WHERE revoked_at IS NOT NULL
+            UNION ALL SELECT public_id, 'token.roll' FROM tenants_apitoken WHERE rolled_into_id IS NOT NULL
+            UNION ALL SELECT public_id, 'invitation.create' FROM tenants_invitation
+            UNION ALL SELECT public_id, 'invitation.withdraw' FROM tenants_invitation WHERE withdrawn_at IS NOT NULL
         ) AS changed
         WHERE NOT EXISTS (
             SELECT FROM laissez_auditentry AS entry

@@ -117,11 +117,7 @@ def create_token(
     now = outbox.now()
     expires_at = _end(now + timedelta(days=days or TOKEN_DAYS), grantor, is_asked=days is not None)
     _check_grant(wanted, grantor)
-    token, text = _new_token(tenant, name, wanted, expires_at, actor, now)
-    after = {"name": name, "scopes": wanted, "expires_at": token.expires_at.isoformat()}
-    audit(outbox, actor, "token.create", token.public_id, after=after, reason="a new token")
-    outbox.add(tenant.stream, "org.laissez.token.created.v1", token.public_id, {"name": name, "scopes": wanted})
-    return token, text
+    return _new_token(tenant, name, wanted, expires_at, actor=actor, reason="a new token", outbox=outbox)
 
 
 def roll_token(
@@ -144,14 +140,16 @@ def roll_token(
     ends_at = min(old.expires_at, now + timedelta(hours=hours))
     expires_at = _end(now + (old.expires_at - old.created_at), grantor, is_asked=False)
     if old.expires_at > now:
-        new, text = _new_token(tenant, old.name, old.scopes, expires_at, grantor.actor, now)
+        reason = f"in the place of {old.public_id}"
+        new, text = _new_token(
+            tenant, old.name, old.scopes, expires_at, actor=grantor.actor, reason=reason, outbox=outbox
+        )
         usable = ApiToken.objects.filter(pk=old.pk, revoked_at=None, rolled_into=None)
     if old.expires_at <= now or not usable.update(rolled_into=new, expires_at=ends_at):
         raise Conflict("not_active", f"The token {old.name!r} is not active any more; make a new one.")
     before = {"expires_at": old.expires_at.isoformat()}
     after = {"expires_at": ends_at.isoformat(), "rolled_into": new.public_id}
     audit(outbox, grantor.actor, "token.roll", old.public_id, before=before, after=after, reason="rolled")
-    outbox.add(tenant.stream, "org.laissez.token.created.v1", new.public_id, {"name": new.name, "scopes": new.scopes})
     data = {"name": old.name, "rolled_into": new.public_id, "expires_at": ends_at.isoformat()}
     outbox.add(tenant.stream, "org.laissez.token.rolled.v1", old.public_id, data)
     return new, text
@@ -183,7 +181,7 @@ def _token(tenant: Tenant, public_id: str) -> ApiToken:
 
 
 def _new_token(
-    tenant: Tenant, name: str, scopes: list[str], expires_at: datetime, actor: str, now: datetime
+    tenant: Tenant, name: str, scopes: list[str], expires_at: datetime, *, actor: str, reason: str, outbox: Outbox
 ) -> tuple[ApiToken, str]:
     text = new_token(TOKEN_KIND)
     token = ApiToken.objects.create(
@@ -192,10 +190,13 @@ def _new_token(
         prefix=shown_prefix(text),
         digest=digest(text),
         scopes=scopes,
-        created_at=now,
+        created_at=outbox.now(),
         expires_at=expires_at,
         created_by=actor,
     )
+    after = {"name": name, "scopes": scopes, "expires_at": expires_at.isoformat()}
+    audit(outbox, actor, "token.create", token.public_id, after=after, reason=reason)
+    outbox.add(tenant.stream, "org.laissez.token.created.v1", token.public_id, {"name": name, "scopes": scopes})
     return token, text
 
 

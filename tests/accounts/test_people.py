@@ -9,7 +9,7 @@ from laissez.errors import Conflict, Invalid
 from laissez.events import transact
 from tenants.auth import SESSION_TENANT
 from tenants.models import Member, Tenant
-from tenants.services import accounts
+from tenants.services import accounts, people
 from tests.ledger.acts import charge, place_hold
 from tests.tenancy import ACTOR, a_tenant, a_token
 
@@ -109,7 +109,7 @@ def test_a_taken_user_name_and_a_weak_password_are_refused() -> None:
     assert User.objects.count() == 1
 
 
-@pytest.mark.parametrize("page", ["tenant", "member", "apitoken", "account", "transfer", "hold"])
+@pytest.mark.parametrize("page", ["tenant", "member", "apitoken", "invitation", "account", "transfer", "hold"])
 def test_operators_look_up_and_change_nothing(client: Client, page: str) -> None:
     client.force_login(User.objects.create_superuser("root", password=PASSWORD))
     tenant = a_tenant(microdollars=10)
@@ -117,6 +117,7 @@ def test_operators_look_up_and_change_nothing(client: Client, page: str) -> None
     token, _ = a_token(tenant)
     charge(tenant, 1)
     place_hold(tenant, 1)
+    transact(lambda outbox: people.invite(tenant, role="viewer", actor=ACTOR, outbox=outbox))
     listed = client.get(f"/admin/tenants/{page}/")
     assert listed.status_code == 200
     assert client.get(f"/admin/tenants/{page}/add/").status_code == 403

@@ -17,6 +17,7 @@ from laissez.models import AuditEntry, Event
 from laissez.sdk import cli
 from tenants.models import ApiToken, IdempotencyKey, Member, Tenant
 from tenants.services import accounts
+from tests import soundness
 from tests.accounts.test_people import a_member
 from tests.asking import Asker, faults
 from tests.racing import race
@@ -117,6 +118,7 @@ class TestOnThePage:
         assert old.rolled_into is not None
         assert (old.rolled_into.scopes, old.rolled_into.digest) == (["jobs:read"], digest(new_text))
         assert timedelta(hours=4, minutes=59) < old.expires_at - old.rolled_into.created_at <= timedelta(hours=5)
+        assert soundness.violations() == []
         again = ann.post(f"/settings/tokens/{old.public_id}/roll", {"hours": "5", "key": "other"})
         assert (again.status_code, secrets(again)) == (409, set())
 
