@@ -7,6 +7,7 @@ Values in, positions in per cent of the width out; the template only places them
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 WAITING = "no device"
 MOST_MARKS = 5
@@ -71,7 +72,8 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Bar:
     """A placed lease, or a placed wait for one. `dead` and `tail`: per cent of the bar before the first training step,
-    and from the end of training on. `room`: on which screens its price fits in between, "" for none.
+    and from the end of training on. `room`: on which screens its price fits in between, "" for none;
+    `inset`: per cent of the bar to the right of where the price ends, so that no checkpoint crosses it.
     """
 
     left: str
@@ -80,6 +82,7 @@ class Bar:
     tail: str
     state: str
     room: str
+    inset: str
     stay: Stay
 
 
@@ -189,28 +192,37 @@ class _Scale:
 
 
 def _row(label: str, stays: Sequence[Stay], marks: Iterable[Mark], nodes: Iterable[Node], scale: _Scale) -> Row:
+    here = [(scale.at(mark.at), mark) for mark in marks if mark.hardware == label]
+    cuts = [left for left, _ in here]
     return Row(
         label=label,
-        bars=tuple(_bar(stay, scale) for stay in stays if stay.hardware == label),
-        ticks=tuple(Tick(_shown(scale.at(mark.at)), mark) for mark in marks if mark.hardware == label),
+        bars=tuple(_bar(stay, cuts, scale) for stay in stays if stay.hardware == label),
+        ticks=tuple(Tick(_shown(left), mark) for left, mark in here),
         spots=_spots([node for node in nodes if node.hardware == label], scale),
     )
 
 
-def _bar(stay: Stay, scale: _Scale) -> Bar:
+def _bar(stay: Stay, cuts: Sequence[float], scale: _Scale) -> Bar:
     left, right = scale.at(stay.start), scale.at(stay.end or scale.end)
     worked = right if stay.first_step is None else min(right, scale.at(stay.first_step))
     stopped = right if stay.stopped is None else min(right, max(worked, scale.at(stay.stopped)))
     width = max(right - left, 0.2)
+    free, free_until = _widest([worked, *(cut for cut in cuts if worked < cut < stopped), stopped])
     return Bar(
         left=_shown(left),
         width=_shown(width),
         dead=_shown(min(100.0, 100 * (worked - left) / width)),
         tail=_shown(min(100.0, 100 * (right - stopped) / width)),
         state=stay.state,
-        room=next((screen for screen, needed in PRICE_NEEDS.items() if stopped - worked >= needed), ""),
+        room=next((screen for screen, needed in PRICE_NEEDS.items() if free >= needed), ""),
+        inset=_shown(max(0.0, 100 * (right - free_until) / width)),
         stay=stay,
     )
+
+
+def _widest(edges: Sequence[float]) -> tuple[float, float]:
+    """The widest stretch between neighbouring edges, the last of equals: its width, and where it ends."""
+    return max((upper - lower, upper) for lower, upper in pairwise(sorted(edges)))
 
 
 def _spots(nodes: Sequence[Node], scale: _Scale) -> tuple[Spot, ...]:

@@ -106,6 +106,12 @@ def test_a_price_is_written_where_its_bar_has_room(seconds: int, room: str) -> N
     assert bar.room == room
 
 
+def test_a_price_is_written_where_no_checkpoint_crosses_it() -> None:
+    marks = tuple(Mark("a10", at(seconds), 0.5) for seconds in (10, 60, 90))
+    (bar,) = life(stay("a10", 0, None, 0), marks=marks).rows[0].bars
+    assert (bar.room, bar.inset) == ("all", "40.000")
+
+
 def test_at_each_node_stands_the_cost_by_then_and_no_amount_covers_another() -> None:
     nodes = (Node("l4", at(30), "handed_over", 5), Node("l4", at(40), "moved", 7), Node("l4", at(100), "now", 9))
     (_, row) = life(stay("a10", 0, 40), stay("l4", 30, None), nodes=nodes).rows
