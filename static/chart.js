@@ -27,9 +27,13 @@ export function literal(text) {
 /** The server's series as Plotly's traces. `label`: the reader's offset from UTC. */
 export function traces(answer, label, colours) {
   const units = [...new Set(answer.series.map((each) => each.unit))];
-  return answer.series.map((each, index) => ({
+  const drawn = answer.series.map((each) => {
+    const x = each.x ?? answer.x;
+    return each.kind === "step" ? { ...each, ...held(x, each.y) } : { ...each, x };
+  });
+  return drawn.map((each, index) => ({
     name: literal(each.name),
-    x: (each.x ?? answer.x).map((at) => wall(at, label)),
+    x: each.x.map((at) => wall(at, label)),
     y: each.y,
     yaxis: units.indexOf(each.unit) > 0 ? "y2" : "y",
     mode: each.kind === "points" ? "markers" : "lines",
@@ -40,6 +44,14 @@ export function traces(answer, label, colours) {
     text: each.y.map((value) => (value === null ? "" : `${literal(each.name)} ${shown(value, each.unit)}`)),
     hoverinfo: "text+x",
   }));
+}
+
+/** Steps whose last level before a gap is held until the gap begins: Plotly draws from point to point only. */
+export function held(x, y) {
+  const points = x.flatMap((at, place) =>
+    place > 0 && y[place] === null && y[place - 1] !== null ? [[at, y[place - 1]], [at, null]] : [[at, y[place]]],
+  );
+  return { x: points.map(([at]) => at), y: points.map(([, value]) => value) };
 }
 
 /** Shaded stretches: gaps, and what the server calls bands. */
