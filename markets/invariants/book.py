@@ -150,6 +150,20 @@ MOVE_WITHOUT_END = Detector(
     """,
 )
 
+# The first tick at or after its time puts an announced change in force.
+ANNOUNCED_AND_FORGOTTEN = Detector(
+    id="I13",
+    sentence="price change {change} of {type} was to be in force at {effective_at} and is still scheduled",
+    sql="""
+        SELECT change.public_id AS change, type.slug AS type, change.effective_at
+        FROM markets_pricechange AS change
+        JOIN workers_acceleratortype AS type ON type.id = change.type_id
+        JOIN workers_cluster AS cluster ON cluster.id = type.cluster_id
+        WHERE change.state = 'scheduled' AND change.effective_at < cluster.last_tick_at - interval '1 minute'
+        ORDER BY change.id
+    """,
+)
+
 # At the end of each tick every award is backed by a usable unit that is unoccupied or being left, that is closing or
 # under notice. Between ticks two things may change that. A unit may fail: so many units as the open quote's supply,
 # which is what the last tick counted, exceeds the usable ones, are still counted. And an action that was dropped
@@ -232,6 +246,7 @@ def detectors() -> list[Detector]:
         NOTICE_OF_NOTHING,
         NOTICE_WITHOUT_END,
         MOVE_WITHOUT_END,
+        ANNOUNCED_AND_FORGOTTEN,
         AWARDS_WITHOUT_UNITS,
         TWO_AWARDS,
         AWARDED_WHAT_IT_HOLDS,

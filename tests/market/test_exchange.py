@@ -189,7 +189,7 @@ class World:
         ).replace(self.cluster.slug, "here")
 
 
-TIMES = {"at", "since", "as_of", "age_seconds", "from", "to", "cluster"}
+TIMES = {"at", "since", "as_of", "age_seconds", "stale", "from", "to", "cluster"}
 
 
 def _timeless(value: Any) -> Any:

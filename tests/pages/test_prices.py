@@ -1,15 +1,17 @@
 """An operator opens clusters and sets prices: through the service, and through the admin's form."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
+from laissez import clock
 from laissez.errors import Conflict, Invalid, Refused
 from laissez.events import transact
 from laissez.models import AuditEntry, Event
-from markets.models import Quote
-from markets.services import exchange
+from markets.models import PriceChange, Quote
+from markets.services import announcing, exchange
 from tests import scenes
 from tests.pages.floor import PASSWORD
 from workers.models import AcceleratorType, Cluster
@@ -166,6 +168,63 @@ def test_the_form_keeps_what_was_typed_and_says_what_is_wrong(
     assert re.search(r'name="expected_version" value="\d+"', page)
     a10.refresh_from_db()
     assert a10.version == 1
+
+
+def test_the_form_announces_a_change_for_later(a10: AcceleratorType, operator: Client) -> None:
+    path = f"/admin/workers/acceleratortype/{a10.pk}/prices/"
+    later = f"{clock.now() + timedelta(days=1):%Y-%m-%dT%H:%M:%S}"
+    given = {"base": "0.7", "cap": "1.5", "reason": "energy", "reason_class": "energy", "expected_version": "1"}
+    answer = operator.post(path, given | {"takes_effect": "later", "effective_at": later}, follow=True)
+    change = PriceChange.objects.get()
+    assert f"announced as {change.public_id}" in answer.content.decode()
+    assert (change.base_price_per_hour, change.reason_class, change.actor) == (700_000, "energy", "user operator")
+    a10.refresh_from_db()
+    assert (a10.base_price_per_hour, a10.version) == (606_000, 1)
+    assert change.public_id in operator.get(path).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"effective_at": ""}, "Say when it takes effect"),
+        ({"effective_at": "soon"}, "Enter a valid date/time"),
+        ({"effective_at": "2020-01-01T00:00"}, "one notice of gemm from now"),
+        ({"reason_class": "mood"}, "Select a valid choice"),
+    ],
+)
+def test_an_announcement_that_cannot_be_is_explained_at_its_field(
+    a10: AcceleratorType, operator: Client, changes: dict[str, str], sentence: str
+) -> None:
+    given = {"base": "0.7", "cap": "1.5", "reason": "energy", "expected_version": "1", "takes_effect": "later"}
+    page = operator.post(f"/admin/workers/acceleratortype/{a10.pk}/prices/", given | changes).content.decode()
+    assert sentence in page
+    assert 'value="1.5"' in page
+    assert not PriceChange.objects.exists()
+
+
+def test_an_announced_change_is_cancelled_from_its_list_with_a_reason(a10: AcceleratorType, operator: Client) -> None:
+    change = transact(
+        lambda outbox: announcing.announce_prices(
+            a10,
+            base=700_000,
+            cap=1_500_000,
+            effective_at=clock.now() + timedelta(days=1),
+            reason_class="other",
+            actor="op",
+            reason="why",
+            expected_version=1,
+            outbox=outbox,
+        )
+    )
+    act = {"action": "cancel", "_selected_action": str(change.pk)}
+    path = "/admin/markets/pricechange/"
+    assert "say why" in operator.post(path, act, follow=True).content.decode()
+    change.refresh_from_db()
+    assert change.state == "scheduled"
+    assert "is cancelled" in operator.post(path, act | {"reason": "a mistake"}, follow=True).content.decode()
+    assert "is cancelled since" in operator.post(path, act | {"reason": "again"}, follow=True).content.decode()
+    entry = AuditEntry.objects.get(action="price_change.cancel")
+    assert (entry.actor, entry.reason) == ("user operator", "a mistake")
 
 
 def test_only_who_may_change_types_gets_the_form(a10: AcceleratorType, django_user_model: type) -> None:

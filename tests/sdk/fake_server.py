@@ -101,7 +101,30 @@ MARKET: Json = {
         }
     ],
 }
-PAGES: dict[str, Json] = {"markets": {"items": ["gemm"]}, "markets/gemm": MARKET}
+POINT: Json = {
+    "at": "2026-11-29T12:00:00Z",
+    "price_per_hour": "0.687200",
+    "lease_price_per_hour": "0.650000",
+    "base_price_per_hour": "0.606000",
+    "cap_price_per_hour": "2.000000",
+}
+GAP: Json = dict.fromkeys(POINT) | {"at": "2026-11-29T12:30:00Z"}
+RECEIPT: Json = {
+    "cluster": "gemm",
+    "number": 42,
+    "at": "2026-11-29T12:00:00Z",
+    "rule": "launch_table",
+    "rule_version": 1,
+    "types": [{**POINT, "accelerator_type": "nvidia-a10", "set_by": "losing bid", "supply": 1, "accepted": 1}],
+    "previous": 40,
+    "next": None,
+}
+PAGES: dict[str, Json] = {
+    "markets": {"items": ["gemm"]},
+    "markets/gemm": MARKET,
+    "markets/gemm/types/nvidia-a10/history": {"points": [POINT, GAP]},
+    "markets/gemm/receipts/42": RECEIPT,
+}
 
 
 def problem(status: int, detail: str, *errors: Json, code: str | None = None) -> Json:

@@ -203,6 +203,22 @@ def test_the_market_shows_prices_with_their_unit_and_their_age(server: FakeServe
         assert "$0.6872/h" in text
 
 
+def test_the_history_of_a_price_shows_a_dash_where_nothing_is_known(server: FakeServer, home: Path):
+    lines = laissez(server, home, "market", "history", "gemm", "nvidia-a10").stdout.splitlines()
+    assert [line.split()[:5] for line in lines[1:]] == [
+        ["2026-11-29", "12:00:00", "UTC", "$0.6872/h", "$0.6500/h"],
+        ["2026-11-29", "12:30:00", "UTC", "—", "—"],
+    ]
+
+
+def test_a_receipt_says_what_set_each_price_and_where_to_look_next(server: FakeServer, home: Path):
+    text = laissez(server, home, "market", "receipt", "gemm", "42").stdout
+    assert "gemm #42, 2026-11-29 12:00:00 UTC, rule launch_table v1" in text
+    assert "losing bid" in text
+    assert "previous #40" in text
+    assert "next" not in text
+
+
 @pytest.mark.parametrize(
     ("status", "code", "exit_code"),
     [(401, None, 3), (404, None, 4), (409, None, 5), (422, "insufficient_funds", 7), (500, None, 8)],
