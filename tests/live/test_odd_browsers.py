@@ -23,7 +23,7 @@ def test_times_are_the_servers_in_the_readers_zone_whatever_the_browsers_clock_s
     with visit(stage, browser, timezone_id="Asia/Kolkata") as visitor:
         visitor.context.add_init_script(WRONG_CLOCK)
         visitor.sign_in("ben")
-        page = visitor.open("/market/gemm")
+        page = visitor.open("/market/gemm/nvidia-a10")
         freshness = page.locator("[data-freshness]").first
         expect(freshness).to_contain_text("Live")
         expect(page.locator("main time").first).to_contain_text("+05:30")
@@ -44,4 +44,4 @@ def test_without_scripts_every_page_is_whole(stage: Stage, browser: Browser) -> 
         page.get_by_role("link", name="text-classifier").first.click()
         expect(page.locator(".timeline .bar").first).to_be_visible()
         page = visitor.open("/jobs/new")
-        expect(page.get_by_role("button", name="Submit")).to_be_visible()
+        expect(page.get_by_role("button", name="Submit job")).to_be_visible()
