@@ -109,29 +109,24 @@ def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> d
 def _row(
     kind: AcceleratorType, quote: Quote | None, supply: Supply, announced: tuple[PriceChange, ...], trend: Trend | None
 ) -> ExchangeRow:
-    units = {
-        "units_total": supply.units_total,
-        "units_free": supply.units_free,
-        "units_leaving": supply.units_leaving,
-        "waiting_awards": supply.waiting_awards,
-        "depth": tuple(supply.depth),
-        "announced": announced,
-        "trend": trend,
-    }
-    if quote is None:
-        base, cap = kind.base_price_per_hour, kind.cap_price_per_hour
-        return ExchangeRow(kind, price=None, lease_price=None, since=None, base_price=base, cap_price=cap, **units)
+    in_force: Quote | AcceleratorType = kind if quote is None else quote
     return ExchangeRow(
-        kind,
-        price=quote.price_per_hour,
-        lease_price=quote.lease_price_per_hour,
-        since=quote.priced_at or quote.during.lower,
-        base_price=quote.base_price_per_hour,
-        cap_price=quote.cap_price_per_hour,
-        previous_price=quote.previous_price_per_hour,
-        cause=quote.cause,
-        receipt=None if quote.clearing is None else quote.clearing.number,
-        **units,
+        type=kind,
+        price=None if quote is None else quote.price_per_hour,
+        lease_price=None if quote is None else quote.lease_price_per_hour,
+        since=None if quote is None else quote.priced_at or quote.during.lower,
+        units_total=supply.units_total,
+        units_free=supply.units_free,
+        units_leaving=supply.units_leaving,
+        waiting_awards=supply.waiting_awards,
+        base_price=in_force.base_price_per_hour,
+        cap_price=in_force.cap_price_per_hour,
+        previous_price=None if quote is None else quote.previous_price_per_hour,
+        cause=None if quote is None else quote.cause,
+        receipt=None if quote is None or quote.clearing is None else quote.clearing.number,
+        depth=tuple(supply.depth),
+        announced=announced,
+        trend=trend,
     )
 
 

@@ -140,7 +140,7 @@ def _quotes(type_: AcceleratorType, start: datetime, end: datetime) -> tuple[lis
     """The quotes that touch the range as (began, ended, prices), thinned out where very many, and their count."""
     if end < start:
         return [], 0
-    given = {"type": type_.pk, "start": start, "end": end, "stretches": COARSE_ABOVE // 4}
+    given: dict[str, int | datetime] = {"type": type_.pk, "start": start, "end": end, "stretches": COARSE_ABOVE // 4}
     with connection.cursor() as cursor:
         cursor.execute(_COUNT, given)
         count: int = cursor.fetchone()[0]
@@ -238,7 +238,12 @@ _TREND = """
 def trends(cluster: Cluster, *, now: datetime) -> dict[int, Trend]:
     """Every type's last day, in one query: by the hour the price it began with, its lowest and its highest."""
     start = now - DAY
-    given = {"cluster": cluster.pk, "start": start, "end": now, "stretches": SPARKLINE_STRETCHES}
+    given: dict[str, int | datetime] = {
+        "cluster": cluster.pk,
+        "start": start,
+        "end": now,
+        "stretches": SPARKLINE_STRETCHES,
+    }
     with connection.cursor() as cursor:
         cursor.execute(_TREND, given)
         rows = cursor.fetchall()
@@ -295,8 +300,9 @@ def outlook(type_: AcceleratorType, max_price: int | None, *, now: datetime) -> 
         max_price: in micro-dollars per hour; None bids the cap, which no price exceeds.
     """
     end = min(now, type_.cluster.last_tick_at or now)
+    start = min(now - DAY, end)
     with connection.cursor() as cursor:
-        cursor.execute(_SPENT_AT, {"type": type_.pk, "start": now - DAY, "end": end} if end > now - DAY else _NEVER)
+        cursor.execute(_SPENT_AT, {"type": type_.pk, "start": start, "end": end})
         spent = [(price, seconds) for price, seconds in cursor.fetchall() if seconds > 0]
     known = sum((seconds for _, seconds in spent), Decimal(0))
     if not spent:
@@ -310,9 +316,6 @@ def outlook(type_: AcceleratorType, max_price: int | None, *, now: datetime) -> 
         kept=(kept / known).quantize(Decimal("0.0001")),
         known_seconds=int(known),
     )
-
-
-_NEVER = {"type": 0, "start": None, "end": None}
 
 
 def _quantile(spent: Sequence[tuple[int, Decimal]], seconds: Decimal) -> int:
