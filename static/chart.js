@@ -11,6 +11,7 @@ const EVERY_MS = 500;
 const LONGEST_NAME = 36;
 const DASH = { dash: "dash", dot: "dot" };
 const NARROW_PX = 500;
+const MOST_NAMED = 5;
 
 /** A name short enough to stand beside others. */
 function cut(text) {
@@ -39,7 +40,12 @@ export function traces(answer, label, colours) {
     mode: each.kind === "points" ? "markers" : "lines",
     type: "scatter",
     connectgaps: false,
-    line: { shape: each.kind === "step" ? "hv" : "linear", width: each.weight === "thin" ? 1.25 : 2, dash: DASH[each.dash] ?? "solid", color: colours(each.tone, index) },
+    line: {
+      shape: each.kind === "step" ? "hv" : "linear",
+      width: each.weight === "thin" ? 1.25 : 2,
+      dash: DASH[each.dash] ?? "solid",
+      color: colours(each.tone, index),
+    },
     marker: { color: colours(each.tone, index), size: 6 },
     text: each.y.map((value) => (value === null ? "" : `${literal(each.name)} ${shown(value, each.unit)}`)),
     hoverinfo: "text+x",
@@ -57,13 +63,70 @@ export function held(x, y) {
 /** Shaded stretches: gaps, and what the server calls bands. */
 export function shapes(answer, label, colours) {
   const stretch = (each, fillcolor, opacity) => ({
-    type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, layer: "below", line: { width: 0 },
-    x0: wall(each.from, label), x1: wall(each.to ?? answer.as_of, label), fillcolor, opacity,
+    type: "rect",
+    layer: "below",
+    line: { width: 0 },
+    xref: "x",
+    x0: wall(each.from, label),
+    x1: wall(each.to ?? answer.as_of, label),
+    yref: "paper",
+    y0: 0,
+    y1: 1,
+    fillcolor,
+    opacity,
   });
   return [
     ...(answer.gaps ?? []).map((each) => stretch(each, colours("line"), 0.5)),
     ...(answer.bands ?? []).map((each) => stretch(each, colours("accent"), 0.14)),
   ];
+}
+
+/** Axes and frame. A second unit has an axis of its own on the right. */
+function layoutOf(answer, label, colours, isNarrow) {
+  const units = [...new Set(answer.series.map((each) => each.unit))];
+  const axis = {
+    gridcolor: colours("line"),
+    zerolinecolor: colours("line"),
+    linecolor: colours("line-strong"),
+    automargin: true,
+    tickangle: 0,
+  };
+  const scale = (unit, range) => ({
+    ...axis,
+    range: range ?? undefined,
+    nticks: 6,
+    tickprefix: unit === "$/h" ? "$" : "",
+    ticksuffix: unit === "%" ? " %" : "",
+  });
+  const layout = {
+    height: isNarrow ? 220 : 280,
+    margin: { l: 8, r: 8, t: 8, b: 8 },
+    paper_bgcolor: "transparent",
+    plot_bgcolor: "transparent",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colours("soft") },
+    xaxis: {
+      ...axis,
+      type: "date",
+      nticks: isNarrow ? 4 : 8,
+      title: { text: `Time, UTC${label === "UTC" ? "" : label}`, standoff: 6 },
+      range: answer.range?.map((at) => wall(at, label)),
+    },
+    yaxis: { ...scale(units[0], answer.heights), side: "left" },
+    hovermode: "x",
+    hoverlabel: { bgcolor: colours("surface"), font: { color: colours("ink") } },
+    showlegend: false,
+    dragmode: isNarrow ? false : "zoom",
+    shapes: shapes(answer, label, colours),
+  };
+  if (units.length > 1) layout.yaxis2 = { ...scale(units[1]), overlaying: "y", side: "right", showgrid: false };
+  return layout;
+}
+
+/** The page's colours by the names of its tokens; what has no tone of its own gets the next one. */
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  const tones = ["accent", "warn", "soft", "good", "bad"];
+  return (tone, index = 0) => style.getPropertyValue(`--${tone ?? tones[index % tones.length]}`).trim();
 }
 
 function shown(value, unit) {
@@ -144,25 +207,13 @@ class Chart {
     this.#figure.classList.toggle("nothing", answer.x.length === 0);
     if (answer.x.length === 0) return;
     const label = document.body.dataset.offset;
-    const style = getComputedStyle(document.documentElement);
-    const token = (name) => style.getPropertyValue(`--${name}`).trim();
-    const tones = ["accent", "warn", "soft", "good", "bad"];
-    const colours = (tone, index = 0) => token(tone ?? tones[index % tones.length]);
-    const units = [...new Set(answer.series.map((each) => each.unit))];
     const isNarrow = this.#plot.clientWidth < NARROW_PX;
-    const axis = { gridcolor: token("line"), zerolinecolor: token("line"), linecolor: token("line-strong"), automargin: true, tickangle: 0, nticks: isNarrow ? 4 : 8 };
-    const scale = (unit, heights) => ({ ...axis, nticks: 6, range: heights ?? undefined, tickprefix: unit === "$/h" ? "$" : "", ticksuffix: unit === "%" ? " %" : "", rangemode: answer.from_zero ? "tozero" : "normal" });
-    const layout = {
-      height: Number(this.#figure.dataset.height ?? (isNarrow ? 220 : 280)),
-      margin: { l: 8, r: 8, t: 8, b: 8 }, paper_bgcolor: "transparent", plot_bgcolor: "transparent", uirevision: this.#figure.dataset.seriesUrl,
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: token("soft") },
-      xaxis: { ...axis, type: "date", title: { text: `Time, UTC${label === "UTC" ? "" : label}`, standoff: 6 }, range: answer.range?.map((at) => wall(at, label)) },
-      yaxis: { ...scale(units[0], answer.heights), side: "left" },
-      hovermode: "x", hoverlabel: { bgcolor: token("surface"), font: { color: token("ink") } },
-      showlegend: false, dragmode: isNarrow ? false : "zoom", shapes: shapes(answer, label, colours),
-    };
-    if (units.length > 1) layout.yaxis2 = { ...scale(units[1]), overlaying: "y", side: "right", showgrid: false };
-    Plotly.react(this.#plot, traces(answer, label, colours), layout, { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset+autosize" });
+    const colours = palette();
+    const layout = layoutOf(answer, label, colours, isNarrow);
+    layout.uirevision = this.#figure.dataset.seriesUrl;
+    layout.height = Number(this.#figure.dataset.height ?? layout.height);
+    const settings = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset+autosize" };
+    Plotly.react(this.#plot, traces(answer, label, colours), layout, settings);
     this.#key(answer, colours);
   }
 
@@ -176,12 +227,13 @@ class Chart {
       mark.style.borderTopStyle = { dash: "dashed", dot: "dotted" }[each.dash] ?? "solid";
       return item(mark, each.name, each.unit);
     });
-    for (const [stretches, colour, name] of [[answer.bands, "accent", "your lease"], [answer.gaps, "line-strong", "nothing known"]]) {
-      if (!stretches?.length) continue;
+    const bands = (answer.bands ?? []).map((each) => [each.label, "accent"]);
+    const gaps = (answer.gaps ?? []).map((each) => [each.why, "line-strong"]);
+    for (const [name, tone] of [...new Map([...bands, ...gaps])].slice(-MOST_NAMED)) {
       const mark = document.createElement("i");
       mark.className = "band";
-      mark.style.background = colours(colour);
-      lines.push(item(mark, [...new Set(stretches.map((each) => each.label ?? each.why ?? name))].slice(0, 3).join(", ")));
+      mark.style.background = colours(tone);
+      lines.push(item(mark, name));
     }
     list.replaceChildren(...lines);
     this.#plot.after(list);
@@ -201,7 +253,10 @@ class Chart {
       notice.append(document.createElement("span"), " ", again);
       this.#plot.before(notice);
     }
-    notice.firstChild.textContent = `The chart could not be read${error.request ? ` (request ${error.request})` : ""}.${this.#figure.series ? ` It shows what was known at ${clock(this.#figure.series.as_of, document.body.dataset.offset)}.` : ""}`;
+    const request = error.request ? ` (request ${error.request})` : "";
+    const known = this.#figure.series;
+    const old = known ? ` It shows what was known at ${clock(known.as_of, document.body.dataset.offset)}.` : "";
+    notice.firstChild.textContent = `The chart could not be read${request}.${old}`;
   }
 }
 

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page, WebSocketRoute, expect
 from pytest_django.live_server_helper import LiveServer
 
+from markets.templatetags import figures
 from tests import scenes
 from tests.pages.floor import A10, L4, PASSWORD, Floor, apart, make_floor, moved_job
 from workers.models import Job
@@ -103,6 +104,12 @@ def test_a_person_reads_market_and_job_and_sees_them_change(
     expect(page.locator("figure.chart[data-drawn] .plot svg").first).to_be_visible(timeout=15_000)
     drawn = page.evaluate("document.querySelector('figure.chart').series.points")
     assert drawn[-1]["price_per_hour"] == "0.700000"
+
+    for seconds in (0.44, 9.96, 59.9, 61, 3661, 86_400 * 3):
+        said = page.evaluate(f"import('/static/ages.js').then((ages) => ages.duration({seconds}))")
+        assert said == figures.duration(seconds)  # ages counted on here read like those of the server
+    literal = "import('/static/chart.js').then((chart) => chart.literal('<b>\\u202e&'))"
+    assert page.evaluate(literal) == "\N{FIRST STRONG ISOLATE}&lt;b&gt;&amp;\N{POP DIRECTIONAL ISOLATE}"
 
     expect(page.locator("[data-word]")).not_to_have_text("Reconnecting")
     feed.fall()

@@ -6,13 +6,14 @@ import pytest
 from django.test import Client
 from pytest_django import Settings
 
+from laissez import clock
 from laissez.models import Stream
-from markets.models import Quote
+from markets.models import PriceChange, Quote
 from tenants.models import Member
 from tests import scenes
 from tests.pages.floor import A10, L4, PASSWORD, Floor, make_floor, make_member
 from tests.pages.reading import queries, reader, text_of
-from workers.models import Cluster
+from workers.models import AcceleratorType, Cluster
 
 pytestmark = pytest.mark.django_db
 
@@ -148,6 +149,25 @@ def test_rows_are_left_out_by_the_address(floor: Floor) -> None:
     assert "aws-trainium" not in text
     assert "nvidia-a10" not in text_of(client.get("/market/gemm?free=1"))
     assert "No accelerator matches" in text_of(client.get("/market/gemm?type=%3Cscript%3E"))
+
+
+def test_an_announced_change_is_shown_with_its_time_on_both_pages(floor: Floor) -> None:
+    now = clock.now()
+    PriceChange.objects.create(
+        type=AcceleratorType.objects.get(slug=A10),
+        base_price_per_hour=700_000,
+        cap_price_per_hour=2_100_000,
+        reason_class=PriceChange.ReasonClass.ENERGY,
+        reason="in the operator's words",
+        actor="operator",
+        announced_at=now,
+        effective_at=now + timedelta(days=2),
+    )
+    when = f"{now + timedelta(days=2):%d %b %Y %H:%M:%S} UTC"
+    assert f"From {when} : base $0.7000/h, cap $2.1000/h" in text_of(Client().get("/market/gemm"))
+    text = text_of(Client().get(f"/market/gemm/{A10}"))
+    assert f"from {when} the base price is $0.7000/h and the cap $2.1000/h (price of energy)" in text
+    assert "operator's words" not in text
 
 
 def test_the_page_follows_its_market_from_the_last_event_it_shows(floor: Floor) -> None:
