@@ -33,10 +33,27 @@ const mark = () => {
     if (field?.matches("input, select, textarea")) field.setAttribute("aria-invalid", fault.textContent.trim() ? "true" : "false");
   }
 };
+// What has not changed is left alone, so that nobody loses a selection to a check.
+document.addEventListener("htmx:oobBeforeSwap", (event) => {
+  const { target, fragment } = event.detail;
+  if (target.innerHTML === fragment.firstElementChild?.innerHTML) event.detail.shouldSwap = false;
+});
 document.addEventListener("htmx:oobAfterSwap", mark);
 document.addEventListener("htmx:afterSettle", (event) => {
   mark();
   if (event.target.id === "job-form") document.getElementById(form().dataset.focus)?.focus();
+});
+
+// A check that did not come back is said; so is the end of the session, without which a reload would lose what was typed.
+const show = (id, on) => { const note = document.getElementById(id); if (note) note.hidden = !on; };
+for (const name of ["htmx:sendError", "htmx:responseError", "htmx:timeout"]) {
+  document.addEventListener(name, () => show("check-lost", true));
+}
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const signedOut = event.detail.xhr.getResponseHeader("HX-Refresh") === "true";
+  show("check-out", signedOut);
+  if (event.detail.xhr.status < 400) show("check-lost", false);
+  if (signedOut) event.preventDefault();
 });
 
 // Alt and an arrow move a row, as its buttons do.

@@ -159,7 +159,7 @@ def parameters(text: str) -> Any:
 def of_post(posted: Mapping[str, str]) -> Draft:
     """What a browser has sent."""
     values = {name: posted.get(name, "") for name in FIELDS}
-    rows = []
+    rows: list[Row] = []
     while len(rows) < MOST_ROWS_READ and f"rows-{len(rows)}-accelerator_type" in posted:
         rows.append({name: posted.get(f"rows-{len(rows)}-{name}", "") for name in ROW_FIELDS})
     return Draft(values, rows)

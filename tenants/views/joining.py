@@ -91,7 +91,7 @@ def join(request: HttpRequest, code: str) -> HttpResponse:
     invitation = selectors.invitation(code, now=clock.now())
     if invitation is None:
         return _closed(request)
-    context = {"invitation": invitation, "founds": invitation.tenant is None, "code": code}
+    context: dict[str, Any] = {"invitation": invitation, "founds": invitation.tenant is None, "code": code}
     if request.method == "POST":
         return _come_in(request, partial(_accept, request, code), **context)
     return _form(request, **context)
@@ -102,7 +102,7 @@ def _closed(request: HttpRequest) -> HttpResponse:
 
 
 def _form(
-    request: HttpRequest, *, status: int = 200, faults: dict[str, str] | None = None, **context: object
+    request: HttpRequest, *, status: int = 200, faults: dict[str, str] | None = None, **context: Any
 ) -> HttpResponse:
     """The form of whoever comes in, with what was typed but for the passwords."""
     typed = {name: request.POST.get(name, "") for name in ("username", "tenant_name")}
@@ -134,7 +134,7 @@ def _accept(request: HttpRequest, code: str, outbox: Outbox) -> Member:
     )
 
 
-def _come_in(request: HttpRequest, work: Callable[[Outbox], Member], **context: object) -> HttpResponse:
+def _come_in(request: HttpRequest, work: Callable[[Outbox], Member], **context: Any) -> HttpResponse:
     """Do it, sign the person in for their new tenant, or show the form again with what was wrong."""
     try:
         _admit("come in", _address(request), COMING_IN)

@@ -41,7 +41,7 @@ def tokens(request: HttpRequest, principal: Principal) -> HttpResponse:
 def create(request: HttpRequest, principal: Principal) -> HttpResponse:
     """Make a token and show its text, this once."""
     name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
-    typed = {"name": name, "scopes": scopes, "days": request.POST.get("days", "")}
+    typed: dict[str, object] = {"name": name, "scopes": scopes, "days": request.POST.get("days", "")}
 
     def work(outbox: Outbox) -> tuple[ApiToken, str]:
         return accounts.create_token(
