@@ -6,13 +6,14 @@ Each function takes a job that a scoped selector has found.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Count, Min, QuerySet
 from django.db.models.functions import Right
 
 from laissez.models import Event
 from markets.models import Notice
-from workers.models import Job, LogChunk, ProgressSample
+from workers.models import Job, Lease, LogChunk, ProgressSample
 
 DECIDED = "org.laissez.market.agent.decided.v1"
 FAILED = "org.laissez.market.agent.failed.v1"
@@ -84,11 +85,50 @@ class Sample:
     loss: float | None
 
 
-def samples(job: Job) -> list[Sample]:
+def samples(job: Job, *, most: int = MOST_SAMPLES) -> list[Sample]:
     """Its reports of progress, oldest first; of very many, the newest."""
-    rows = ProgressSample.objects.filter(job=job).order_by("-id")
-    values = rows.values_list("received_at", "lease_id", "progress", "step", "loss")[:MOST_SAMPLES]
-    return [Sample(*row) for row in reversed(values)]
+    return [Sample(*row) for row in reversed(_reports(job).order_by("-id")[:most])]
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """All reports of a job in a few figures: how many, under how many leases, the first and the last, and losses.
+
+    `here`: the first report under the lease that was asked for.
+    """
+
+    count: int
+    leases: int
+    first: Sample | None
+    last: Sample | None
+    first_loss: float | None
+    lowest_loss: float | None
+    here: Sample | None
+
+
+def reported(job: Job, lease: Lease | None) -> Reported:
+    """The figures of its reports, in a number of queries and rows that no report adds to."""
+    rows = ProgressSample.objects.filter(job=job)
+    figures = rows.aggregate(count=Count("id"), leases=Count("lease", distinct=True), lowest=Min("loss"))
+    told = rows.filter(loss__isnull=False).order_by("id").values_list("loss", flat=True)
+    return Reported(
+        count=figures["count"],
+        leases=figures["leases"],
+        first=_sample(_reports(job).order_by("id").first()),
+        last=_sample(_reports(job).order_by("-id").first()),
+        first_loss=told.first(),
+        lowest_loss=figures["lowest"],
+        here=None if lease is None else _sample(_reports(job).filter(lease=lease).order_by("id").first()),
+    )
+
+
+def _reports(job: Job) -> "QuerySet[ProgressSample, tuple[Any, ...]]":
+    rows = ProgressSample.objects.filter(job=job)
+    return rows.values_list("received_at", "lease_id", "progress", "step", "loss")
+
+
+def _sample(row: tuple[Any, ...] | None) -> Sample | None:
+    return None if row is None else Sample(*row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Where a job's own losing bids stand among the others that lose: a place and a number, no amounts and no names.
 
-A bid loses where its job has neither won nor got that row or one above it. Bids of winners are not counted.
+A bid loses where a tick has seen it and its job has neither won nor got that row or one above it. Bids of winners, and
+those that may be winners at the next tick, are not counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,6 +49,7 @@ def _losing(cluster_id: int) -> QuerySet[Bid]:
     cap = F("type__cap_price_per_hour")
     return (
         Bid.objects.filter(~Exists(secured), cluster_id=cluster_id, closed_at=None)
+        .filter(opened_at__lte=F("cluster__last_tick_at"))
         .filter(job__state__in=(Job.State.QUEUED, Job.State.RUNNING))
         .exclude(job__state=Job.State.RUNNING, job__upgrade=Job.Upgrade.NEVER)
         .annotate(counted=Least(Coalesce("max_price_per_hour", cap), cap))

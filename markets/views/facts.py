@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from markets.models import Notice
+from markets.selectors.history import Sample
 from markets.selectors.jobs import JobView, explain
 from markets.templatetags.figures import duration, per_hour, percent, words
 from markets.views import reasons
@@ -173,12 +174,9 @@ def runway_seconds(*, budget: int | None, cost: int, price: int | None, speedup:
     return max(0, budget - cost) / price * 3600 / speedup
 
 
-def finish_seconds(samples: Sequence[tuple[datetime, float]], *, progress: float) -> float | None:
-    """How long the rest takes at the speed since the first of these samples of progress; None while unknown."""
-    if len(samples) < 2 or progress >= 1:
+def finish_seconds(first: Sample | None, last: Sample | None) -> float | None:
+    """How long the rest takes at the speed between two reports under the present lease; None while unknown."""
+    if first is None or last is None or first.lease != last.lease or last.progress >= 1:
         return None
-    (since, before), (until, newest) = samples[0], samples[-1]
-    spent = (until - since).total_seconds()
-    if newest <= before or spent <= 0:
-        return None
-    return (1 - newest) * spent / (newest - before)
+    spent, done = (last.at - first.at).total_seconds(), last.progress - first.progress
+    return None if spent <= 0 or done <= 0 else (1 - last.progress) * spent / done

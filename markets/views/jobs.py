@@ -109,9 +109,9 @@ def job(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
     seen = seen_jobs.view(found, now=now)
     costs = costs_of(seen.leases, now)
     line = lines.job_line(seen, costs.totals)
-    samples = history.samples(found)
+    reported = history.reported(found, seen.primary)
     notices = list(history.notices(found))
-    outlook = _outlook(seen, line, samples)
+    outlook = _outlook(seen, line, reported)
     return rendering.page(
         request,
         "markets/job.html",
@@ -137,18 +137,17 @@ def job(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
         moves=lines.move_lines(seen),
         notices=notices,
         checkpoints=list(reversed(seen.checkpoints))[:CHECKPOINTS_SHOWN],
-        samples=list(reversed(samples[-SAMPLES_LISTED:])),
-        sample_count=len(samples),
-        progress_summary=progress.summary(samples),
+        samples=list(reversed(history.samples(found, most=SAMPLES_LISTED))),
+        sample_count=reported.count,
+        progress_summary=progress.summary(reported, loss=found.loss),
         log=history.log_tail(found),
         events=telling.all_told(history.events(found)),
     )
 
 
-def _outlook(seen: JobView, line: lines.JobLine, samples: list[history.Sample]) -> facts.Outlook:
+def _outlook(seen: JobView, line: lines.JobLine, reported: history.Reported) -> facts.Outlook:
     """How long the budget lasts at the present price, and the work at the present speed."""
     primary = seen.primary
-    here = [] if primary is None else [(each.at, each.progress) for each in samples if each.lease == primary.pk]
     return facts.Outlook(
         runway_seconds=facts.runway_seconds(
             budget=seen.job.budget_microdollars,
@@ -156,7 +155,7 @@ def _outlook(seen: JobView, line: lines.JobLine, samples: list[history.Sample]) 
             price=None if primary is None else line.price,
             speedup=funds.speedup(),
         ),
-        finish_seconds=facts.finish_seconds(here, progress=seen.job.progress),
+        finish_seconds=facts.finish_seconds(reported.here, reported.last),
     )
 
 

@@ -11,7 +11,7 @@ from io import StringIO
 from itertools import pairwise
 from typing import Any
 
-from markets.selectors.history import Sample
+from markets.selectors.history import Reported, Sample
 from markets.templatetags.figures import duration, percent
 
 MOST_POINTS = 1000
@@ -82,17 +82,15 @@ def as_csv(samples: Sequence[Sample]) -> str:
     return text.getvalue()
 
 
-def summary(samples: Sequence[Sample]) -> str:
-    """The chart in one sentence."""
-    if not samples:
+def summary(seen: Reported, *, loss: float | None) -> str:
+    """The chart in one sentence; `loss` is the last that was told."""
+    if seen.first is None or seen.last is None:
         return ""
-    first, last = samples[0], samples[-1]
-    text = f"{percent(last.progress)} after {duration(last.at - first.at)} of reports"
-    losses = [sample.loss for sample in samples if sample.loss is not None]
-    if losses:
-        text += f"; the loss went from {losses[0]:.4g} to {losses[-1]:.4g}, lowest {min(losses):.4g}"
-    breaks = len(gaps(samples))
-    if breaks:
+    text = f"{percent(seen.last.progress)} after {duration(seen.last.at - seen.first.at)} of reports"
+    if seen.first_loss is not None and seen.lowest_loss is not None and loss is not None:
+        text += f"; the loss went from {seen.first_loss:.4g} to {loss:.4g}, lowest {seen.lowest_loss:.4g}"
+    breaks = seen.leases - 1
+    if breaks > 0:
         text += f"; {breaks} {'gap' if breaks == 1 else 'gaps'} while it changed its hardware"
     return f"{text}."
 

@@ -47,7 +47,8 @@ def read(form: Mapping[str, str]) -> list[DraftRow]:
     for place in range(MOST_ROWS_READ):
         if f"rows-{place}-{FIELDS[0]}" not in form:
             break
-        rows.append(DraftRow(*(form.get(f"rows-{place}-{name}", "").strip()[:LONGEST] for name in FIELDS)))
+        slug, highest, keep = (form.get(f"rows-{place}-{name}", "").strip()[:LONGEST] for name in FIELDS)
+        rows.append(DraftRow(slug, highest, keep))
     return rows
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 
+from markets.selectors import positions
 from tenants.models import Member
 from tests import scenes
 from tests.pages.floor import A10, L4, Floor, make_floor, make_member, moved_job
@@ -265,3 +266,16 @@ def test_a_budget_says_how_long_it_lasts(floor: Floor) -> None:
     job = floor.run(floor.birch, (L4, "2.0"), budget="0.9510")
     text = text_of(reader("ben").get(f"/jobs/{job.public_id}"))
     assert re.search(r"Cost so far \$0\.00\d\d of \$0\.9510, the rest lasts 1 h 59 min", text)
+
+
+def test_the_place_among_losing_bids_counts_no_winner_and_nothing_that_no_tick_has_seen(floor: Floor) -> None:
+    floor.run(floor.aspen, (A10, "0.9"), name="winner")
+    lower, higher = (scenes.submit(floor.birch, (A10, price)) for price in ("0.61", "0.62"))
+    assert positions.of(list(higher.bids.all())) == {}
+    scenes.tick(floor.cluster)
+    scenes.submit(floor.aspen, (A10, "1.5"), name="not seen yet")
+    places = [positions.of(list(job.bids.select_related("type"))) for job in (higher, lower)]
+    assert [position for place in places for position in place.values()] == [
+        positions.Position(1, 2),
+        positions.Position(2, 2),
+    ]

@@ -11,7 +11,7 @@ from laissez.errors import Fault
 from laissez.models import Event
 from markets.models import Award, Bid, Notice
 from markets.selectors.exchange import Exchange, ExchangeRow
-from markets.selectors.history import Decision, Sample
+from markets.selectors.history import Decision, Reported, Sample
 from markets.selectors.jobs import JobView
 from markets.views import decisions, facts, progress, reasons, table_draft, telling
 from workers.models import AcceleratorType, Cluster, Job, Lease
@@ -136,9 +136,11 @@ def test_a_budget_lasts_as_long_as_its_rest_at_the_present_price() -> None:
 
 
 def test_the_end_is_foretold_from_the_speed_since_the_first_report() -> None:
-    assert facts.finish_seconds([(at(0), 0.2), (at(10), 0.4)], progress=0.4) == pytest.approx(30)
-    assert facts.finish_seconds([(at(0), 0.2)], progress=0.2) is None
-    assert facts.finish_seconds([(at(0), 0.2), (at(10), 0.2)], progress=0.2) is None
+    first, second = Sample(at(0), 1, 0.2, None, None), Sample(at(10), 1, 0.4, None, None)
+    assert facts.finish_seconds(first, second) == pytest.approx(30)
+    assert facts.finish_seconds(first, first) is None
+    assert facts.finish_seconds(first, Sample(at(10), 2, 0.4, None, None)) is None
+    assert facts.finish_seconds(None, second) is None
 
 
 # Decisions
@@ -215,7 +217,7 @@ def test_a_change_of_lease_is_a_gap_and_no_line() -> None:
         {"from": "2026-01-01T14:02:01Z", "to": "2026-01-01T14:02:10Z", "why": "between two leases"}
     ]
     assert progress.series([], as_of=at(0))["x"] == []
-    assert progress.summary([]) == ""
+    assert progress.summary(Reported(0, 0, None, None, None, None, None), loss=None) == ""
 
 
 # Events
@@ -279,7 +281,12 @@ KNOWN = (
     "max_price_per_hour",
     "kind",
 )
-JUNK = st.none() | st.integers(-(10**15), 10**15) | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+JUNK = (
+    st.none()
+    | st.integers(-(10**15), 10**15)
+    | st.sampled_from(["", "cap", "0.5", "<b>"])
+    | st.lists(st.integers(), max_size=2)
+)
 
 
 @given(st.dictionaries(st.sampled_from(KNOWN), JUNK))
@@ -323,7 +330,10 @@ def test_the_keyboard_goes_on_where_the_row_went() -> None:
     assert table_draft.focus_after(rows, "check") == (-1, "")
 
 
-@given(st.lists(st.text(max_size=3), max_size=20), st.text(max_size=8) | st.from_regex(r"(up|down|remove)-\d{1,3}"))
+ACTS = [f"{verb}-{place}" for verb in ("up", "down", "remove", "else") for place in (0, 1, 19, 20, 9999, "x")] + ["add"]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=20), st.sampled_from(ACTS))
 def test_no_button_loses_a_row_but_remove(names: list[str], act: str) -> None:
     rows = [table_draft.DraftRow(name) for name in names]
     after = table_draft.edited(rows, act, types=["a10"])
