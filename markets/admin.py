@@ -50,13 +50,15 @@ class PricesForm(forms.Form):
     cap = PriceField(label="Cap price", help_text="The most any bid counts for, in dollars per accelerator-hour.")
     takes_effect = forms.ChoiceField(
         label="Takes effect",
-        choices=((NOW, "At the next tick"), (LATER, "At the time below, announced to tenants now")),
+        choices=((NOW, "At the next tick"), (LATER, "At the time below, announced now")),
         initial=NOW,
         required=False,
         help_text="An announced change can be cancelled until then.",
     )
     effective_at = forms.DateTimeField(
-        label="At", required=False, widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"})
+        label="At",
+        required=False,
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1", "class": "vTextField"}),
     )
     reason_class = forms.ChoiceField(
         label="Reason for tenants",
@@ -66,7 +68,10 @@ class PricesForm(forms.Form):
         help_text="Published with an announced change.",
     )
     reason = forms.CharField(
-        label="Reason", max_length=exchange.MAX_REASON_LENGTH, help_text="Kept with the change in the audit trail."
+        label="Reason",
+        max_length=exchange.MAX_REASON_LENGTH,
+        widget=forms.TextInput(attrs={"class": "vLargeTextField"}),
+        help_text="Kept with the change in the audit trail.",
     )
     expected_version = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -262,7 +267,7 @@ class ClearingAdmin(LookUpOnly):
 class PriceChangeAdmin(LookUpOnly):
     """Announced base and cap prices. A scheduled one can be cancelled."""
 
-    list_display = ("public_id", "type", "base_price", "cap_price", "effective_at", "state", "reason_class", "actor")
+    list_display = ("type", "effective_at", "base_price", "cap_price", "state", "reason_class", "actor", "public_id")
     list_filter = ("state", "reason_class", "type")
     list_select_related = ("type",)
     search_fields = ("public_id", "type__slug", "reason")

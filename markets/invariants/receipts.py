@@ -7,7 +7,7 @@ from markets.models import Clearing
 from markets.selectors import receipts
 from workers.models import Cluster
 
-NEWEST = 10
+NEWEST = 5
 
 
 def _wrong() -> Iterator[str]:
