@@ -6,7 +6,7 @@ Only pages are written in it. The API and the admin speak UTC, whoever asks.
 from collections.abc import Callable
 from datetime import datetime, tzinfo
 from functools import cache
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -57,8 +57,15 @@ def choose(request: HttpRequest) -> HttpResponse:
     back = request.POST.get("next", "/")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = "/"
-    answer = HttpResponseRedirect(back)
+    answer = HttpResponseRedirect(_without_zone(back))
     zone = named(request.POST.get("zone", ""))
     if zone is not None:
         answer.set_cookie(COOKIE, zone.key, max_age=KEPT_SECONDS, samesite="Lax")
     return answer
+
+
+def _without_zone(address: str) -> str:
+    """The page's address without a zone of its own, which would outdo the choice."""
+    parts = urlsplit(address)
+    kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "zone"]
+    return urlunsplit(parts._replace(query=urlencode(kept)))

@@ -101,10 +101,12 @@ export class Feed {
     this.#become("live");
   }
 
+  /** A page without a number begins where the server says; so does one from before the database was made anew. */
   #subscribed({ stream, after, last }) {
-    // A page without a number, or with one from before the database was made anew, begins at the end.
     const cursor = this.#cursors.get(stream);
-    if (cursor === null || cursor > last) this.#cursors.set(stream, after ?? last);
+    if (cursor !== null && cursor <= last) return;
+    this.#cursors.set(stream, cursor === null ? (after ?? last) : last);
+    if (cursor !== null) this.#emit("feed:gap", { stream });
   }
 
   #event({ stream, event }) {

@@ -55,7 +55,7 @@ def landing(request: HttpRequest) -> HttpResponse:
         request,
         "markets/landing.html",
         viewer(request),
-        streams=streams,
+        streams=streams or None,
         now=now,
         tables=[exchange.of(cluster, now=now, with_trends=True) for cluster in clusters],
         replay=replay.paper(),
