@@ -278,6 +278,7 @@ class Socket:
             text = self._outgoing.take()
             if text is not None:
                 await send({"type": "websocket.send", "text": text})
+                await asyncio.sleep(0)  # a full queue to a quick client must not keep the others waiting
 
 
 def _parsed(text: str | None) -> Mapping[str, Any]:

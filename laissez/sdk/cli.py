@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from laissez.sdk import archive, jobfile, pages, profiles, token_commands
+from laissez.sdk import archive, event_commands, jobfile, pages, profiles, token_commands
 from laissez.sdk.client import Client, JsonObject, LaissezError, NotAuthenticated
 from laissez.sdk.session import JOB_FAILED, USAGE, Session, TimedOut, connect, explained, fail, session_command
 
@@ -286,6 +286,12 @@ def changed_rows(
 
 
 cli.add_command(token_commands.token)
+
+
+# Events
+
+
+cli.add_command(event_commands.events)
 
 
 # Around it

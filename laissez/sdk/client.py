@@ -157,6 +157,11 @@ class Client:
         """One recorded clearing: `types` with what set each price, and its neighbours `previous` and `next`."""
         return self._get(f"markets/{cluster}/receipts/{number}")
 
+    def events(self, stream: str, *, after: int | None = None, limit: int = 100) -> JsonObject:
+        """A page of a stream's events behind `after`: items (CloudEvents), `last` and `oldest` numbers."""
+        query = {"stream": stream, "limit": str(limit)} | ({} if after is None else {"after": str(after)})
+        return self._get("events", params=query)
+
     # Jobs
 
     def upload(self, archive: bytes) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Random lives of jobs through the real services: whatever tenants, hosts, agents and operators may do, in any order."""
+"""Random lives of jobs through the real services: whatever tenants, hosts, agents and operators may do."""
 
 import random
 from collections.abc import Callable

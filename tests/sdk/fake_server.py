@@ -23,6 +23,7 @@ class FakeServer:
         self.jobs: dict[str, Json] = {}
         self.answers: dict[str, Json] = {}
         self.logs: list[Json] = []
+        self.events: list[Json] = []
         self.states_to_come: list[str] = []
         self.url = ""
 
@@ -53,6 +54,9 @@ class FakeServer:
             case ["POST", "artifacts"]:
                 self.artifacts[f"art_{len(self.artifacts)}"] = body
                 return 201, {"artifact": f"art_{len(self.artifacts) - 1}", "size_bytes": len(body)}
+            case ["GET", "events"]:
+                after = int(query.get("after", 0))
+                return 200, {"items": self.events[after : after + 2], "last": len(self.events), "oldest": 1}
             case ["POST", "jobs"]:
                 return self._submit(parsed, dry_run=query.get("dry_run") == "true")
             case ["GET", "jobs"]:

@@ -147,6 +147,25 @@ def test_logs_are_read_to_their_end_and_errors_go_to_standard_error(server: Fake
         assert result.stderr == "careful\n"
 
 
+def test_the_events_of_a_stream_are_read_to_their_end(server: FakeServer, home: Path):
+    server.events = [
+        {
+            "type": "org.laissez.market.lease.active.v1",
+            "subject": f"lse_{number}",
+            "time": "2026-01-01T00:00:00Z",
+            "sequence": str(number),
+            "data": {"state": "active", "reason": None},
+        }
+        for number in (1, 2, 3)
+    ]
+    shown = laissez(server, home, "events", "job:job_0").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["1", "2", "3"]
+    assert shown[0].endswith("market.lease.active             lse_1  state=active")
+    told = laissez(server, home, "events", "job:job_0", "--after", "2", "--json").stdout
+    assert json.loads(told) == server.events[2]
+    assert laissez(server, home, "events", "job:job_0", "--quiet").stdout == "1\n2\n3\n"
+
+
 def test_following_logs_ends_with_the_job(server: FakeServer, home: Path):
     server.jobs["job_0"] = {"job": "job_0", "state": "running"}
     server.logs = [{"offset": 0, "stream": "stdout", "text": "step 1\n"}]
