@@ -88,6 +88,14 @@ class Stage:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def laissez(self, home: Path, *arguments: str) -> str:
+        """The `laissez` command of somebody whose settings are in `home`; what it prints."""
+        command = [str(Path(sys.executable).with_name("laissez")), *arguments]
+        environment = {"HOME": str(home), "PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(home)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
 
 def wait_for(condition: Callable[[], T], *, seconds: float, what: str) -> T:
     """The condition's value once it is true; fails when that takes too long."""
