@@ -6,6 +6,7 @@ A form carries a key of its own, so that a second click finds the answer of the 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -179,7 +180,7 @@ def once(request: HttpRequest, principal: Principal, what: str, work: Callable[[
     answer = idempotency.once(
         principal.tenant,
         key=f"page {key} {what}",
-        fingerprint=f"page {what}",
+        fingerprint=sha256(f"page {what}".encode()).hexdigest(),
         status=200,
         work=lambda outbox: {"said": work(outbox)},
     )

@@ -3,8 +3,10 @@
 Somebody who changed the table meanwhile is not overwritten: both versions are shown side by side.
 """
 
+import json
 from collections.abc import Sequence
 from functools import partial
+from hashlib import sha256
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -50,9 +52,11 @@ def edit(request: HttpRequest, principal: Principal, job: str) -> HttpResponse:
 def _save(
     request: HttpRequest, principal: Principal, seen: JobView, rows: Sequence[DraftRow], version: int
 ) -> HttpResponse:
-    change = partial(_change, seen.job, table_draft.submitted(rows), version)
+    given = table_draft.submitted(rows)
+    typed = sha256(json.dumps(given).encode()).hexdigest()  # the same form with other rows is another wish
+    change = partial(_change, seen.job, given, version)
     try:
-        said = acts.once(request, principal, f"bids {version} {seen.job.public_id}", change)
+        said = acts.once(request, principal, f"bids {version} {seen.job.public_id} {typed}", change)
     except Refused as refusal:
         if refusal.code == "version_conflict":
             return _conflict(request, principal, seen, rows)

@@ -123,6 +123,8 @@ def test_a_second_click_saves_nothing_twice(floor: Floor) -> None:
     assert "(Sent twice, done once.)" in again
     job.refresh_from_db()
     assert job.version == 2
+    other = ben.post(f"/jobs/{job.public_id}/bids", fields((A10, "0.8"), key="one-form"))
+    assert other.status_code == 409  # the same form with other rows is no repetition
 
 
 def test_somebody_elses_change_is_shown_beside_ones_own_and_either_can_be_chosen(floor: Floor) -> None:
