@@ -1,7 +1,8 @@
 """The feed's two doors: `/ws/feed` for browsers, by session and origin, and `/api/v1/feed` for programs, by token."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from tenants.auth import token_of
 class TokenGate:
     """`Authorization: Bearer lz_live_...`. No origin is asked for: a browser cannot send this header to a socket."""
 
-    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+    def admit(self, headers: Mapping[str, str]) -> tuple[str | None, Reader]:
         """The token's reader."""
         scheme, _, text = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
@@ -30,15 +31,15 @@ class TokenGate:
             raise Refused(str(failure.get_codes()), str(failure.detail), status=401) from failure
         return token.public_id, Reader(tenant=token.tenant.public_id, scopes=frozenset(token.scopes))
 
-    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+    def readers(self, credentials: Iterable[str]) -> Mapping[str, Reader]:
         """Those of these tokens that are still good."""
-        return dict(readers.of_tokens(str(each) for each in credentials))
+        return readers.of_tokens(credentials)
 
 
 class SessionGate:
     """The session's cookie, from pages of our own. While the market is public, anybody may listen to it."""
 
-    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+    def admit(self, headers: Mapping[str, str]) -> tuple[str | None, Reader]:
         """The signed-in person's reader, else an anonymous one."""
         if not is_own_origin(headers.get("origin", ""), host=headers.get("host", "")):
             raise Refused("foreign_origin", "This page is not one of ours.", status=FOREIGN_STATUS)
@@ -50,9 +51,9 @@ class SessionGate:
             raise Refused("not_authenticated", "Sign in first.", status=401)
         return None, ANONYMOUS
 
-    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+    def readers(self, credentials: Iterable[str]) -> Mapping[str, Reader]:
         """The readers of those of these sessions that go on."""
-        return dict(readers.of_sessions(str(each) for each in credentials))
+        return readers.of_sessions(credentials)
 
 
 def is_own_origin(origin: str, *, host: str) -> bool:
@@ -77,7 +78,7 @@ def _session_key(cookies: str) -> str:
     return "" if found is None else found.value
 
 
-websocket_urlpatterns = [
-    path("ws/feed", FeedConsumer(SessionGate())),
-    path("api/v1/feed", FeedConsumer(TokenGate())),
-]
+# Channels routes to ASGI applications with what Django has for views.
+for_browsers: Any = FeedConsumer(SessionGate())
+for_programs: Any = FeedConsumer(TokenGate())
+websocket_urlpatterns = [path("ws/feed", for_browsers), path("api/v1/feed", for_programs)]

@@ -10,7 +10,7 @@ from tenants import readers
 from tenants.auth import SESSION_TENANT, Principal, TokenAuthentication, principal_of
 
 
-class _Caller:
+class _Caller(api.StreamView):
     """A view's way to the reader behind a request."""
 
     authentication_classes = [TokenAuthentication, SessionAuthentication]

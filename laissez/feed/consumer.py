@@ -109,7 +109,7 @@ class Allowance:
 class Socket:
     """One open connection: what it follows, how far it is, and what waits to be sent to it."""
 
-    def __init__(self, gate: Gate, credential: Hashable, reader: Reader, ears: Hub) -> None:
+    def __init__(self, gate: Gate, credential: str | None, reader: Reader, ears: Hub) -> None:
         self.gate, self.credential = gate, credential
         self._reader, self._hub = reader, ears
         self._outgoing = Outgoing()
@@ -123,7 +123,8 @@ class Socket:
         receiving = asyncio.create_task(self._receive(receive))
         sending = asyncio.create_task(self._send(send))
         try:
-            await asyncio.wait({receiving, sending, self._closing}, return_when=asyncio.FIRST_COMPLETED)
+            ends: set[asyncio.Future[Any]] = {receiving, sending, self._closing}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if self._closing.done():
                 await stop(sending)
                 closing = self._closing.result()
@@ -264,7 +265,7 @@ class Socket:
     # What it is told
 
     def _refuse(self, stream: str | None, refusal: Refused) -> None:
-        frame = {"type": "refused", "stream": stream, "code": refusal.code, "detail": refusal.detail}
+        frame: dict[str, Any] = {"type": "refused", "stream": stream, "code": refusal.code, "detail": refusal.detail}
         if isinstance(refusal, LostCursor) and stream is not None:
             frame |= {"oldest": refusal.held.oldest, "snapshot": snapshots.address_of(stream)}
         self._say(frame)
@@ -308,7 +309,7 @@ async def _close(send: Send, code: int, reason: str) -> None:
 
 
 @database_sync_to_async
-def _admit(gate: Gate, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
+def _admit(gate: Gate, headers: Mapping[str, str]) -> tuple[str | None, Reader]:
     return gate.admit(headers)
 
 

@@ -41,14 +41,14 @@ FAILURES = (OSError, RedisError, DatabaseFailure, TimeoutError)
 class Gate(Protocol):
     """One way of proving who one is, to sockets."""
 
-    def admit(self, headers: Mapping[str, str]) -> tuple[Hashable, Reader]:
-        """Who the caller is, and the credential by which it is known from now on.
+    def admit(self, headers: Mapping[str, str]) -> tuple[str | None, Reader]:
+        """Who the caller is, and the credential by which it is known from now on; None for an anonymous one.
 
         Raises:
             Refused: with status 403 for a foreign origin, else 401.
         """
 
-    def readers(self, credentials: Iterable[Hashable]) -> Mapping[Hashable, Reader]:
+    def readers(self, credentials: Iterable[str]) -> Mapping[str, Reader]:
         """Who these credentials stand for by now; one that is good no more is left out."""
 
 
@@ -56,7 +56,7 @@ class Listener(Protocol):
     """A socket, as the hub sees it."""
 
     gate: Gate
-    credential: Hashable
+    credential: str | None
 
     def hear(self, stream: str, seq: int, text: str, key: Hashable | None) -> None:
         """Take an event of a stream; a key says that it coalesces."""
@@ -226,11 +226,14 @@ class Hub:
         """Ask who may still listen: one question for all sockets that have come in the same way."""
         await asyncio.sleep(CHECK_SECONDS)
         for gate in {listener.gate for listener in self._listeners}:
-            known = [each for each in self._listeners if each.gate is gate and each.credential is not None]
-            if known:
-                valid = await _readers(gate, {each.credential for each in known})
-                for listener in known:
-                    await listener.now_reads_as(valid.get(listener.credential))
+            known = [(each, each.credential) for each in self._listeners if each.gate is gate]
+            credentials = {credential for _, credential in known if credential is not None}
+            if not credentials:
+                continue
+            valid = await _readers(gate, credentials)
+            for listener, credential in known:
+                if credential is not None:
+                    await listener.now_reads_as(valid.get(credential))
 
     def _touched(self, stream: str, facts: Mapping[str, Any]) -> None:
         tail = self._tails.get(stream)
@@ -293,5 +296,5 @@ def _now() -> datetime:
 
 
 @database_sync_to_async
-def _readers(gate: Gate, credentials: set[Hashable]) -> Mapping[Hashable, Reader]:
+def _readers(gate: Gate, credentials: set[str]) -> Mapping[str, Reader]:
     return gate.readers(credentials)

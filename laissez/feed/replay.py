@@ -4,7 +4,7 @@ Numbers are given under the stream's lock, which is held until the commit: whoev
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -81,7 +81,7 @@ def page(name: str, *, after: int, limit: int = MAX_PAGE) -> list[Recorded]:
 
 def following(cursors: Mapping[str, int], *, limit: int = MAX_PAGE) -> list[Recorded]:
     """The events after each of these cursors, at most `limit` of a stream, in one query. In order within a stream."""
-    names: Sequence[str] = list(cursors)
+    names: list[Any] = list(cursors)
     if not names:
         return []
     with connection.cursor() as cursor:
@@ -94,4 +94,7 @@ def following(cursors: Mapping[str, int], *, limit: int = MAX_PAGE) -> list[Reco
             " ORDER BY tail.name, event.seq",
             [names, [cursors[name] for name in names], limit],
         )
-        return [Recorded(*row[:6], json.loads(row[6])) for row in cursor.fetchall()]
+        return [
+            Recorded(stream, seq, public_id, type_, subject, at, json.loads(data))
+            for stream, seq, public_id, type_, subject, at, data in cursor.fetchall()
+        ]
