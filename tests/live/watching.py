@@ -52,8 +52,17 @@ class Visitor:
         page.on("pageerror", lambda error: self.complaints.append(f"uncaught: {error}"))
 
     def _hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        # A page that is left while its socket opens has done nothing wrong, though the browser says so.
+        if (
+            message.type in ("error", "warning")
+            and "is closed before the connection is established" not in message.text
+        ):
             self.complaints.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def refused(self, status: int, address: str) -> str:
+        """The complaint of a browser about an answer with this status: some refusals are meant."""
+        start = f"Failed to load resource: the server responded with a status of {status} "
+        return next(said for said in self.complaints if said.startswith(start) and said.endswith(f"({address})"))
 
     def keep(self) -> None:
         """Mark the document, so that `is_kept` can tell that it was never loaded anew."""
