@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from tests.live.stage import Stage
 
 SERIOUS = {"serious", "critical"}
+LEFT_EARLY = "is closed before the connection is established"
+"""Said of a page that is left while its socket opens; it has done nothing wrong."""
 REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) => {
   console.error(`CSP ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`);
