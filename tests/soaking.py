@@ -24,7 +24,7 @@ from tests import scenes
 from tests.tenancy import a_token
 
 EVENT = "org.laissez.ledger.top_up_settled.v1"
-PER_TRANSACTION = 4
+PER_TRANSACTION = 8
 FOLLOWED = 2
 """Streams that each subscriber follows."""
 LIFE_SECONDS = (0.5, 8.0)
