@@ -48,7 +48,7 @@ def detectors() -> list[Detector]:
     return [
         Detector(
             id="I11",
-            sentence="stream {name} keeps {first_seq} to {last_seq}, but has {events} events numbered {first} to {last}",
+            sentence="stream {name} keeps {first_seq} to {last_seq}, but has {events} events, {first} to {last}",
             sql="""
                 SELECT stream.name, stream.first_seq, stream.last_seq, count(event.id) AS events,
                        coalesce(min(event.seq), 0) AS first, coalesce(max(event.seq), 0) AS last

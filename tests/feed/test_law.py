@@ -18,6 +18,8 @@ from workers.models import Job
 pytestmark = pytest.mark.django_db(transaction=True)
 
 STEPS = 40
+MOST_STEPS = 400
+"""The market's seconds are real ones, so a life may need more steps until something runs in it."""
 LOOK_EVERY = 8
 
 
@@ -67,11 +69,15 @@ def test_the_law_holds_in_a_market_in_which_jobs_are_outbid_and_move() -> None:
 @pytest.mark.parametrize("seed", [107])
 def test_the_law_holds_whatever_tenants_hosts_agents_and_operators_do(seed: int) -> None:
     law, floor = Law(), Floor(seed)
-    for step in range(STEPS):
+    ran = Event.objects.filter(type="org.laissez.market.lease.active.v1")
+    for step in range(MOST_STEPS):
         floor.act()
         if (step + 1) % LOOK_EVERY == 0:
             law.look(floor.streams())
-    assert Event.objects.filter(type="org.laissez.market.lease.active.v1").exists()
+        if step >= STEPS and ran.exists():
+            break
+    law.look(floor.streams())
+    assert ran.exists()
 
 
 ROW = "org.laissez.test.row"
