@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from laissez.ids import new_id
-from tenants.models import Transfer
+from tenants.models import CurrentTransaction, Transfer
 from workers.models import AcceleratorType, Cluster, Job, Lease
 
 
@@ -28,6 +28,7 @@ class Clearing(models.Model):
     salt = models.CharField(max_length=32)
     book_hash = models.CharField(max_length=64)
     receipt = models.JSONField(help_text="Per type: supply, base, cap, prices, the losing bid, accepted and rejected.")
+    recorded_in = models.BigIntegerField(null=True, db_default=CurrentTransaction(), editable=False)
     keeps_roles = models.BooleanField(
         default=False, help_text="Whether the jobs' roles at it were kept too, without which no book can be rebuilt."
     )
