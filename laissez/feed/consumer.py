@@ -20,17 +20,21 @@ from django.db import Error as DatabaseFailure
 
 from laissez.errors import Refused
 from laissez.feed import replay, snapshots, streams
-from laissez.feed.hub import Gate, Hub, frame_of, hub, stop
+from laissez.feed.hub import TRY_LATER, Gate, Hub, frame_of, hub, stop
 from laissez.feed.queues import Outgoing
 from laissez.feed.replay import MAX_PAGE, LostCursor, Range, Recorded
 from laissez.feed.streams import MAX_NAME_CHARACTERS, Reader
 
 logger = logging.getLogger(__name__)
 
-MALFORMED, NOT_SIGNED_IN, FOREIGN, SLOW, TRY_LATER = 4400, 4401, 4403, 4408, 1013
+MALFORMED, NOT_SIGNED_IN, FOREIGN, SLOW = 4400, 4401, 4403, 4408
 MAX_FRAME_CHARACTERS = 4096
 MAX_SUBSCRIPTIONS = 50
 MAX_SOCKETS = 5000
+MAX_ANONYMOUS = 4000
+MAX_PER_CREDENTIAL = 200
+"""Neither visitors nor one session or token can use up the places of everybody else."""
+
 BURST_FRAMES = 120
 FRAMES_PER_SECOND = 10.0
 
@@ -49,14 +53,16 @@ class FeedConsumer:
         await receive()
         await send({"type": "websocket.accept"})
         try:
-            credential, reader = await _admit(self.gate, _headers(scope))
+            async with hub().turns:
+                credential, reader = await _admit(self.gate, _headers(scope))
         except Refused as refusal:
             await _close(send, FOREIGN if refusal.status == FOREIGN_STATUS else NOT_SIGNED_IN, refusal.detail)
             return
         except DatabaseFailure:
             await _close(send, TRY_LATER, "The database cannot be reached; try again.")
             return
-        if len(hub()) >= MAX_SOCKETS:
+        most = MAX_ANONYMOUS if credential is None else MAX_PER_CREDENTIAL
+        if len(hub()) >= MAX_SOCKETS or hub().count(self.gate, credential) >= most:
             await _close(send, TRY_LATER, "Too many sockets are open here; try again.")
             return
         await Socket(self.gate, credential, reader, hub()).serve(receive, send)
@@ -115,6 +121,7 @@ class Socket:
         self._outgoing = Outgoing()
         self._followed: dict[str, Subscription] = {}
         self._closing: asyncio.Future[_Closing] = asyncio.get_running_loop().create_future()
+        self._reading_history = asyncio.Lock()
         self._allowance = Allowance(BURST_FRAMES, FRAMES_PER_SECOND, asyncio.get_running_loop().time())
 
     async def serve(self, receive: Receive, send: Send) -> None:
@@ -177,6 +184,9 @@ class Socket:
             except Refused as refusal:
                 await self._drop(stream)
                 self._refuse(stream, refusal)
+            except DatabaseFailure:
+                self.close(TRY_LATER, "The database cannot be reached; try again.")
+                raise
 
     def _enqueue(self, taken: bool) -> None:
         if not taken:
@@ -221,7 +231,7 @@ class Socket:
         if len(self._followed) >= MAX_SUBSCRIPTIONS:
             detail = f"{MAX_SUBSCRIPTIONS} streams are followed here already; unsubscribe from one first."
             raise Refused("too_many_subscriptions", detail)
-        held = await _held(self._reader, stream, after)
+        held = await self._admitted(stream, after)
         cursor = held.last if after is None else after
         found = self._followed[stream] = Subscription(stream, cursor)
         self._say({"type": "subscribed", "stream": stream, "after": cursor, "last": held.last})
@@ -230,6 +240,15 @@ class Socket:
             found.is_live = True
         else:
             found.catching_up = asyncio.create_task(self._catch_up(found))
+
+    async def _admitted(self, stream: str, after: int | None) -> Range:
+        """What a stream holds, for the reader that the credential stands for when the answer is there."""
+        while True:
+            reader = self._reader
+            async with self._hub.turns:
+                held = await _held(reader, stream, after)
+            if reader == self._reader:
+                return held
 
     async def _drop(self, stream: str) -> None:
         found = self._followed.pop(stream, None)
@@ -243,18 +262,29 @@ class Socket:
         """Read page after page, no faster than they are sent, until the tail's end is reached."""
         try:
             while found.cursor < self._hub.cursor_of(found.stream):
-                room = await self._outgoing.drained()
-                events = await _page(found.stream, found.cursor, min(room, MAX_PAGE))
-                if not events or events[0].seq != found.cursor + 1:
+                if not await self._read_on(found):
                     await self._fell_behind(found)
                     return
-                for event in events:
-                    text, _ = frame_of(event, retention=timedelta(days=settings.EVENT_RETENTION_DAYS))
-                    self._enqueue(self._outgoing.put(text))
-                found.cursor = events[-1].seq
             found.is_live = True
         except DatabaseFailure:
             self.close(TRY_LATER, "The database cannot be reached; try again.")
+        except Exception:
+            logger.exception("A fault while a socket caught up with %s", found.stream)
+            self.close(TRY_LATER, "Something broke on our side; try again.")
+
+    async def _read_on(self, found: Subscription) -> bool:
+        """Put a page of history into the queue; streams that catch up together take turns. False: it is not there."""
+        async with self._reading_history:
+            room = await self._outgoing.drained()
+            async with self._hub.turns:
+                events = await _page(found.stream, found.cursor, min(room, MAX_PAGE))
+            if not events or events[0].seq != found.cursor + 1:
+                return False
+            for event in events:
+                text, _ = frame_of(event, retention=timedelta(days=settings.EVENT_RETENTION_DAYS))
+                self._enqueue(self._outgoing.put(text))
+            found.cursor = events[-1].seq
+        return True
 
     async def _fell_behind(self, found: Subscription) -> None:
         """What it was about to read has been purged meanwhile."""

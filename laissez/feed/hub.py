@@ -35,6 +35,13 @@ ALIVE_SECONDS = 2.0
 CHECK_SECONDS = 2.0
 RETRY_SECONDS = 1.0
 STOP_SECONDS = 0.1
+TRY_LATER = 1013
+GROUP_SECONDS = 1.0
+"""The most that joining or leaving a group may take: where the channel layer hangs, the tails go on by polling."""
+
+QUERIES_AT_ONCE = 4
+"""Sockets' own queries that run or wait at the same time; the tails and the checks wait behind no more than these."""
+
 FAILURES = (OSError, RedisError, DatabaseFailure, TimeoutError)
 
 
@@ -70,6 +77,9 @@ class Listener(Protocol):
     async def now_reads_as(self, reader: Reader | None) -> None:
         """What its credential stands for by now; None: nothing."""
 
+    def close(self, code: int, reason: str) -> None:
+        """End it."""
+
 
 @dataclass(slots=True)
 class Tail:
@@ -100,6 +110,7 @@ class Hub:
         self._channel = ""
         self._tasks: list[asyncio.Task[None]] = []
         self._read_at: tuple[datetime, float] | None = None
+        self.turns = asyncio.Semaphore(QUERIES_AT_ONCE)
 
     # Sockets come and go
 
@@ -117,11 +128,16 @@ class Hub:
             await self.unfollow(listener, stream)
         if self._listeners:
             return
-        _hubs.pop(asyncio.get_running_loop(), None)
+        if _hubs.get(loop := asyncio.get_running_loop()) is self:
+            del _hubs[loop]
         await stop(*self._tasks)
 
     def __len__(self) -> int:
         return len(self._listeners)
+
+    def count(self, gate: Gate, credential: str | None) -> int:
+        """How many sockets one credential has here; None: how many are anonymous."""
+        return sum(each.credential == credential and each.gate is gate for each in self._listeners)
 
     def follow(self, listener: Listener, stream: str, *, last: int) -> None:
         """Give a socket what comes in a stream, of which it knows that `last` has been written."""
@@ -214,10 +230,19 @@ class Hub:
     async def _poll(self) -> None:
         """Look at every stream without having been told to, and be in every group again."""
         await self._read_clock()
+        for stream in await _rewound({name: tail.cursor for name, tail in self._tails.items()}):
+            self._send_away(stream)
         for tail in self._tails.values():
             tail.joined = False
         self._mark(*self._tails)
         await asyncio.sleep(POLL_SECONDS)
+
+    def _send_away(self, stream: str) -> None:
+        """The stream began anew under its tail. Its sockets come back, and are told that their cursors are ahead."""
+        logger.warning("The stream %s has told less than was read of it: its sockets are closed", stream)
+        tail = self._tails.get(stream)
+        for listener in [] if tail is None else list(tail.listeners):
+            listener.close(TRY_LATER, "The stream has begun anew; come back.")
 
     async def _read_clock(self) -> None:
         self._read_at = (await _now(), asyncio.get_running_loop().time())
@@ -256,7 +281,8 @@ class Hub:
         for stream in names:
             tail = self._tails.get(stream)
             if tail is not None and not tail.joined:
-                await layer.group_add(group_of(stream), self._channel)
+                async with asyncio.timeout(GROUP_SECONDS):
+                    await layer.group_add(group_of(stream), self._channel)
                 tail.joined = True
 
     async def _leave(self, stream: str) -> None:
@@ -264,7 +290,8 @@ class Hub:
         if layer is None or not self._channel:
             return
         try:
-            await layer.group_discard(group_of(stream), self._channel)
+            async with asyncio.timeout(GROUP_SECONDS):
+                await layer.group_discard(group_of(stream), self._channel)
         except FAILURES as error:
             logger.warning("A group was not left, its hints are ignored: %s: %s", type(error).__name__, error)
 
@@ -288,6 +315,11 @@ def frame_of(event: Recorded, *, retention: timedelta) -> tuple[str, Hashable | 
 @database_sync_to_async
 def _following(cursors: Mapping[str, int]) -> list[Recorded]:
     return replay.following(cursors)
+
+
+@database_sync_to_async
+def _rewound(cursors: Mapping[str, int]) -> list[str]:
+    return replay.rewound(cursors)
 
 
 @database_sync_to_async

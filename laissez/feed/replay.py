@@ -79,6 +79,18 @@ def page(name: str, *, after: int, limit: int = MAX_PAGE) -> list[Recorded]:
     ]
 
 
+def rewound(cursors: Mapping[str, int]) -> list[str]:
+    """The streams that have told less than these cursors say: the database is another, or an older state of it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tail.name FROM unnest(%s::text[], %s::bigint[]) AS tail(name, after)"
+            " LEFT JOIN laissez_stream AS stream ON stream.name = tail.name"
+            " WHERE coalesce(stream.last_seq, 0) < tail.after",
+            [list(cursors), list(cursors.values())],
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
 def following(cursors: Mapping[str, int], *, limit: int = MAX_PAGE) -> list[Recorded]:
     """The events after each of these cursors, at most `limit` of a stream, in one query. In order within a stream."""
     names: list[Any] = list(cursors)

@@ -69,7 +69,8 @@ def kind_of(name: str) -> StreamKind:
     """
     head, colon, rest = name.partition(":")
     found = _kinds.get(head + colon)
-    if found is None or (colon and not rest) or "\x00" in name:
+    # Slugs and public ids are plain ASCII; a NUL or half a surrogate pair could not even be looked up.
+    if found is None or (colon and not rest) or not (name.isascii() and name.isprintable()):
         raise NotFound("stream")
     return found
 

@@ -9,7 +9,8 @@ from asgiref.sync import sync_to_async
 from channels.layers import channel_layers
 
 from laissez import events
-from laissez.feed import consumer, hub
+from laissez.feed import consumer, hub, streams
+from laissez.feed.replay import Recorded
 from laissez.models import Event
 from tenants.models import Tenant
 from tests.events.layers import RefusingLayer
@@ -174,6 +175,76 @@ WRONG = [
     {"type": "subscribe", "stream": "ops", "after": True},
     {"type": "subscribe", "stream": "ops", "after": 2**70},
 ]
+
+
+@pytest.mark.parametrize("name", ["market:\ud800", "ops\udfff", "market:\x00", "job:\n", "market:\N{SNOWMAN}"])
+async def test_a_name_that_no_stream_can_have_is_refused_like_any_other(token: dict[str, str], name: str) -> None:
+    async with connected(**token) as client:
+        assert (await client.subscribe(name))["code"] == "not_found"
+
+
+async def test_several_histories_are_read_in_turn_and_do_not_crowd_each_other_out(
+    token: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading: list[str] = []
+    together: list[int] = []
+    page = consumer._page
+
+    async def counted(stream: str, after: int, limit: int) -> list[Recorded]:
+        reading.append(stream)
+        together.append(len(reading))
+        found = await page(stream, after, limit)
+        reading.remove(stream)
+        return found
+
+    monkeypatch.setattr(consumer, "_page", counted)
+    monkeypatch.setattr(streams, "kind_of", lambda _name: streams.StreamKind("test:", lambda *_: None, lambda _: {}))
+    names = [f"test:{number}" for number in range(3)]
+    for name in names:
+        await tell_later(name, *range(5))
+    async with connected(**token) as client:
+        for name in names:
+            await client.send({"type": "subscribe", "stream": name, "after": 0})
+        frames = [await client.read() for _ in range(3 + 15)]
+    assert together == [1, 1, 1]
+    for name in names:
+        told = [frame["event"]["sequence"] for frame in frames if frame["type"] == "event" and frame["stream"] == name]
+        assert told == ["1", "2", "3", "4", "5"]
+
+
+async def test_a_fault_while_catching_up_ends_the_connection_and_is_logged(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise KeyError("unforeseen")
+
+    monkeypatch.setattr(consumer, "frame_of", broken)
+    async with connected(**token) as client:
+        await client.subscribe(stream, 0)
+        assert await client.read() == {"type": "closed", "code": 1013}
+    assert "unforeseen" in caplog.text
+
+
+async def test_a_stream_that_began_anew_sends_its_sockets_back_to_ask_again(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.02)
+    async with connected(**token) as client:
+        await client.subscribe(stream)
+        await sync_to_async(plant)(f"UPDATE laissez_stream SET last_seq = 1 WHERE name = '{stream}'")
+        assert await client.read() == {"type": "closed", "code": 1013}
+    async with connected(**token) as client:
+        assert (await client.subscribe(stream, 2))["code"] == "ahead"
+
+
+async def test_one_credential_has_only_so_many_sockets(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "MAX_PER_CREDENTIAL", 1)
+    async with connected(**token) as first:
+        await first.subscribe(stream)
+        async with connected(**token) as second:
+            assert await second.read() == {"type": "closed", "code": 1013}
 
 
 async def test_a_frame_with_wrong_members_is_refused_and_the_socket_goes_on(token: dict[str, str], stream: str) -> None:

@@ -124,7 +124,7 @@ STATUS = {None: 200, "not_found": 404, "scope_missing": 403, "not_authenticated"
 
 
 async def test_a_page_of_another_origin_gets_4403() -> None:
-    for origin in ("http://evil.example", "null", "", f"http://{HOST}.evil.example"):
+    for origin in ("http://evil.example", "null", "", "http://[", f"http://{HOST}.evil.example"):
         async with connected("/ws/feed", origin=origin) as client:
             assert await client.read() == {"type": "closed", "code": 4403}, origin
 
