@@ -38,7 +38,7 @@ class Shot:
     user: str | None = None
 
 
-ANYONES = (Shot("landing", "/"), Shot("sign-in", "/login/"), Shot("sign-up", "/signup/"), Shot("missing", "/nowhere"))
+ANYONES = (Shot("landing", "/"), Shot("sign-in", "/login/"), Shot("sign-up", "/signup"), Shot("missing", "/nowhere"))
 
 
 def main() -> None:

@@ -14,10 +14,11 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here is live."""
+    """Everything here is live, and the story is watched while it is being played, not afterwards."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.live)
+    items.sort(key=lambda item: item.path.name != "test_story.py")
 
 
 @pytest.fixture(scope="session")

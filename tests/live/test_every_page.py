@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from tests.live.stage import Stage
 from tests.live.watching import Visitor, visit
 
-OPEN_TO_ALL = ("/", "/login/", "/signup/", "/market/gemm", "/market/gemm/nvidia-a10")
+OPEN_TO_ALL = ("/", "/login/", "/signup", "/market/gemm", "/market/gemm/nvidia-a10")
 MEMBERS = ("/jobs", "/jobs/new", "/settings/tokens", "/settings/members", "/market/gemm", "/market/gemm/nvidia-l4")
 OF_A_JOB = ("", "/bids")
 SCHEMES = ("light", "dark")
