@@ -47,7 +47,7 @@ def visible_to(tenant: Tenant) -> QuerySet[Job]:
 
 def find(tenant: Tenant, public_id: str) -> Job:
     """One of a tenant's jobs; somebody else's is no such job."""
-    job = visible_to(tenant).filter(public_id=public_id).first()
+    job = None if "\x00" in public_id else visible_to(tenant).filter(public_id=public_id).first()
     if job is None:
         raise NotFound("job")
     return job

@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rest_framework.exceptions import ParseError
+
+from laissez.bodies import unstorable
 from laissez.errors import Fault
 from markets.services.bids import CAP
 
@@ -148,8 +151,9 @@ def environment(text: str) -> dict[str, Any]:
 def parameters(text: str) -> Any:
     """An object in JSON. Fractions stay text, as in a job file: nothing passes through a float."""
     try:
-        return json.loads(text, parse_float=str, parse_constant=str)
-    except (ValueError, RecursionError):
+        value = json.loads(text, parse_float=str, parse_constant=str)
+        return text if any(unstorable(value)) else value
+    except (ValueError, RecursionError, ParseError):
         return text
 
 

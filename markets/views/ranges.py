@@ -21,6 +21,7 @@ CHOICES: Mapping[str, timedelta] = {
 }
 WORDS = {"1h": "the last hour", "6h": "the last 6 hours", "24h": "the last 24 hours", "7d": "the last 7 days"}
 DEFAULT = "1h"
+YEARS = range(1970, 3000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,13 @@ def _last(choice: str, now: datetime, fault: str = "") -> Range:
 
 
 def _moment(text: str) -> datetime | None:
-    """A time as a person or a program writes it; None where it is none."""
+    """A time as a person or a program writes it; None where it is none, or so far off that no zone can show it."""
     try:
         found = parse_datetime(text)
-        return found if found is None or timezone.is_aware(found) else timezone.make_aware(found)
-    except (ValueError, OverflowError):
+        if found is None or found.year not in YEARS:
+            return None
+        return found if timezone.is_aware(found) else timezone.make_aware(found)
+    except ValueError:
         return None
 
 

@@ -47,9 +47,14 @@ def read(form: Mapping[str, str]) -> list[DraftRow]:
     for place in range(MOST_ROWS_READ):
         if f"rows-{place}-{FIELDS[0]}" not in form:
             break
-        slug, highest, keep = (form.get(f"rows-{place}-{name}", "").strip()[:LONGEST] for name in FIELDS)
+        slug, highest, keep = (_typed_in(form, f"rows-{place}-{name}") for name in FIELDS)
         rows.append(DraftRow(slug, highest, keep))
     return rows
+
+
+def _typed_in(form: Mapping[str, str], name: str) -> str:
+    """One field without what no database could look for."""
+    return form.get(name, "").replace("\x00", "").strip()[:LONGEST]
 
 
 def submitted(rows: Sequence[DraftRow]) -> list[dict[str, str]]:

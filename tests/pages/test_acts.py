@@ -126,6 +126,15 @@ def test_several_jobs_are_cancelled_after_one_more_question(floor: Floor) -> Non
     assert "no job that could be was picked" in text_of(ben.post("/jobs/cancel", {}, follow=True))
 
 
+def test_what_no_database_could_look_for_is_simply_not_there(floor: Floor) -> None:
+    job = scenes.submit(floor.birch, (A10, "0.65"))
+    ben = reader("ben")
+    assert ben.get("/jobs/new", {"from": "\x00"}).status_code == 404
+    assert "no job that could be was picked" in text_of(ben.post("/jobs/cancel", {"job": "\x00"}, follow=True))
+    table = {"rows-0-accelerator_type": "\x00x", "rows-0-max_price_per_hour": "1\x00", "act": "check"}
+    assert ben.post(f"/jobs/{job.public_id}/bids", table).status_code == 200
+
+
 def test_a_job_that_moved_keeps_its_story_when_it_is_over(floor: Floor) -> None:
     job = moved_job(floor)
     said(floor, job, "cancel")

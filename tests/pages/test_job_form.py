@@ -130,6 +130,12 @@ BAD: dict[str, tuple[dict[str, str], str, str]] = {
     "unknown policy": (typed(agent_policy="win"), "agent-policy", "is not a policy"),
     "no class": ({**typed(), "agent-kind": "class"}, "agent-kind", "exactly one of"),
     "class without module": ({**typed(), "agent-kind": "class", "agent-class": "Agent"}, "agent-class", "module:Class"),
+    "parameters too deep": (typed(agent_params="[" * 70 + "]" * 70, agent_policy="hold"), "agent-params", "not an obj"),
+    "half a surrogate pair": (
+        typed(agent_params=r'{"a": "\ud800"}', agent_policy="hold"),
+        "agent-params",
+        "not an obj",
+    ),
     "parameters that are none": (typed(agent_params="[1]", agent_policy="hold"), "agent-params", "not an object"),
     "callback's time": (
         {**typed(), "data_load-command": "load", "data_load-timeout_seconds": "0"},
