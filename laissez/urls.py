@@ -6,11 +6,11 @@ from django.urls import include, path
 from laissez import health, zones
 
 urlpatterns = [
-    path("admin/", admin.site.urls),
     path("healthz", health.alive),
     path("readyz", health.ready),
     path("zone", zones.choose, name="zone"),
-    path("", include("tenants.urls")),
+    path("", include("tenants.urls")),  # before the admin: it signs in on the page that is rationed
+    path("admin/", admin.site.urls),
     path("", include("workers.urls")),
     path("", include("markets.urls")),
 ]

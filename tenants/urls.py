@@ -10,6 +10,7 @@ from tenants.views import joining, members, settings, tokens
 
 urlpatterns = [
     path("login/", joining.RationedLoginView.as_view(), name="login"),
+    path("admin/login/", joining.RationedLoginView.as_view()),
     path("logout/", LogoutView.as_view(next_page="/login/"), name="logout"),
     path("signup", joining.sign_up, name="sign_up"),
     path("join/<str:code>", joining.join, name="join"),

@@ -166,7 +166,7 @@ def _tenant_name_faults(name: str) -> list[Fault]:
 
 
 def change_role(tenant: Tenant, *, member_id: int, role: str, actor: str, outbox: Outbox) -> Member:
-    """Give a member another role.
+    """Give a member another role. Invitations that they made as an owner, and nobody has used, end with it.
 
     Raises:
         NotFound: no member of this tenant.
@@ -182,6 +182,7 @@ def change_role(tenant: Tenant, *, member_id: int, role: str, actor: str, outbox
     member.role = role
     member.save(update_fields=["role"])
     name = member.user.get_username()
+    _withdraw_theirs(tenant, name, actor=actor, outbox=outbox)
     accounts.audit(
         outbox,
         actor,
@@ -197,7 +198,9 @@ def change_role(tenant: Tenant, *, member_id: int, role: str, actor: str, outbox
 
 
 def remove(tenant: Tenant, *, member_id: int, actor: str, outbox: Outbox) -> str:
-    """End a membership at once; the login stays, and tokens that the person made stay good until they are revoked.
+    """End a membership at once, with the open invitations that the person made: none of them is a way back.
+
+    The login stays, and tokens that the person made stay good until they are revoked.
 
     Returns:
         The user's name.
@@ -210,10 +213,20 @@ def remove(tenant: Tenant, *, member_id: int, actor: str, outbox: Outbox) -> str
     _keep_an_owner(tenant, member)
     name, role = member.user.get_username(), member.role
     member.delete()
+    _withdraw_theirs(tenant, name, actor=actor, outbox=outbox)
     before = {"user": name, "role": role}
     accounts.audit(outbox, actor, "member.remove", tenant.public_id, before=before, reason="by an owner")
     outbox.add(tenant.stream, "org.laissez.member.removed.v1", tenant.public_id, {"user": name, "role": role})
     return name
+
+
+def _withdraw_theirs(tenant: Tenant, name: str, *, actor: str, outbox: Outbox) -> None:
+    """Withdraw the open invitations that a member made. Others of the tenant's owners can make new ones."""
+    theirs = Invitation.objects.filter(tenant=tenant, created_by=f"user {name}", used_at=None, withdrawn_at=None)
+    for public_id in list(theirs.order_by("pk").values_list("public_id", flat=True)):
+        if theirs.filter(public_id=public_id).update(withdrawn_at=outbox.now()):
+            reason = "whoever made it is no owner any more"
+            accounts.audit(outbox, actor, "invitation.withdraw", public_id, reason=reason)
 
 
 def _member(tenant: Tenant, member_id: int) -> Member:

@@ -28,6 +28,12 @@ def admit(what: str, who: str, *, limit: int, per: timedelta, outbox: Outbox) ->
     Attempt.objects.create(what=what, who=key, at=now)
 
 
+def forgive(what: str, who: str) -> None:
+    """The newest try does not count: it was a good one."""
+    newest = Attempt.objects.filter(what=what, who=sha256(who.encode()).hexdigest()).order_by("-at", "-id")[:1]
+    Attempt.objects.filter(pk__in=newest.values("pk")).delete()
+
+
 def forget(what: str, who: str) -> None:
     """The tries are forgotten: one has succeeded."""
     Attempt.objects.filter(what=what, who=sha256(who.encode()).hexdigest()).delete()

@@ -1,8 +1,10 @@
 """Coming in: signing in, signing up where that is open, and following an invitation. All of it is rationed."""
 
+import unicodedata
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
@@ -28,11 +30,12 @@ from tenants.views.settings import by_field, frame
 
 COMING_IN = {"limit": 20, "per": timedelta(hours=1)}
 SIGNING_IN = {"limit": 20, "per": timedelta(minutes=15)}
+FAILING_AT_ALL = {"limit": 200, "per": timedelta(minutes=15)}
 INVALID = "This invitation is not good: it was used, withdrawn or has expired, or a part of its address is missing."
 
 
 class RationedLoginView(LoginView):
-    """Signing in, with a limit on how often an address may try a name and fail."""
+    """Signing in, to the admin too, with limits on how often an address may try a name, and names, and fail."""
 
     def get_context_data(self, **context: Any) -> dict[str, Any]:
         """Whether there is another way in."""
@@ -42,6 +45,7 @@ class RationedLoginView(LoginView):
         """Check the password, unless too many were wrong lately."""
         try:
             _admit("sign in", self._who(), SIGNING_IN)
+            _admit("sign in at all", _address(request), FAILING_AT_ALL)
         except Refused as refusal:
             context = self.get_context_data(form=AuthenticationForm(request), refused=refusal.detail)
             return self.render_to_response(context, status=refusal.status)
@@ -50,10 +54,13 @@ class RationedLoginView(LoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """A right password ends the counting."""
         rationing.forget("sign in", self._who())
+        rationing.forgive("sign in at all", _address(self.request))
         return super().form_valid(form)
 
     def _who(self) -> str:
-        return f"{_address(self.request)} {self.request.POST.get('username', '').casefold()}"
+        """The address and the name, in the one form in which the name is looked up however it was typed."""
+        name = unicodedata.normalize("NFKC", self.request.POST.get("username", "")).strip().casefold()
+        return f"{_address(self.request)} {name}"
 
 
 class OwnPasswordView(PasswordChangeView):
@@ -65,8 +72,20 @@ class OwnPasswordView(PasswordChangeView):
         """The frame of settings around it."""
         return frame(self.request, viewer(self.request)) | super().get_context_data(**context)
 
+    def post(self, request: HttpRequest, *args: str, **kwargs: str) -> HttpResponse:
+        """Check the present password, unless too many were wrong lately: a session may be somebody else's by now."""
+        try:
+            _admit("change password", str(request.user.pk), SIGNING_IN)
+        except Refused as refusal:
+            form = self.get_form_class()(user=request.user)
+            return self.render_to_response(
+                self.get_context_data(form=form, refused=refusal.detail), status=refusal.status
+            )
+        return super().post(request, *args, **kwargs)
+
     def form_valid(self, form: object) -> HttpResponse:
         """Say that it worked."""
+        rationing.forget("change password", str(self.request.user.pk))
         messages.success(self.request, "Your password is changed. You are signed out everywhere else.")
         return super().form_valid(form)  # type: ignore[arg-type]
 
@@ -163,4 +182,12 @@ def _admit(what: str, who: str, ration: dict[str, object]) -> None:
 
 
 def _address(request: HttpRequest) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))
+    """Where a request comes from; of IPv6 the network, all of which one visitor has."""
+    text = str(request.META.get("REMOTE_ADDR", ""))
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return text
+    if not isinstance(found, IPv6Address):
+        return text
+    return str(found.ipv4_mapped or ip_network((int(found), 64), strict=False))

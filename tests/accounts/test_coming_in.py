@@ -16,6 +16,7 @@ from laissez.events import transact
 from laissez.models import AuditEntry
 from tenants.models import Attempt, Invitation, Member, Tenant
 from tenants.services import people
+from tenants.views import joining
 from tests.accounts.test_people import PASSWORD, a_member
 from tests.racing import race
 from tests.tenancy import ACTOR, a_tenant
@@ -103,6 +104,34 @@ class TestSigningUp:
         assert [client.post("/login/", wrong).status_code for _ in range(21)] == [200] * 20 + [429]
         assert client.post("/login/", wrong | {"password": PASSWORD}).status_code == 429
         assert client.post("/login/", wrong | {"username": "ben"}).status_code == 200
+
+    def test_neither_another_spelling_nor_the_admins_door_gives_more_tries(self, client: Client) -> None:
+        a_member(a_tenant())
+        spellings = ["ann", " ann", "ANN", "\N{FULLWIDTH LATIN SMALL LETTER A}nn"]
+        tries = [("/login/", spellings[number % 4]) for number in range(19)] + [("/admin/login/", "ann")] * 2
+        answers = [client.post(path, {"username": name, "password": "wrong"}).status_code for path, name in tries]
+        assert answers == [200] * 20 + [429]
+
+    def test_an_address_may_not_go_on_guessing_with_ever_new_names(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(joining.FAILING_AT_ALL, "limit", 3)
+        a_member(a_tenant())
+        good = {"username": "ann", "password": PASSWORD}
+        assert [client.post("/login/", good, REMOTE_ADDR="2001:db8::1").status_code for _ in range(4)] == [302] * 4
+        answers = [
+            client.post("/login/", {"username": f"n{end}", "password": "x"}, REMOTE_ADDR=f"2001:db8::{end}").status_code
+            for end in range(4)
+        ]
+        assert answers == [200] * 3 + [429]
+        assert client.post("/login/", good, REMOTE_ADDR="2001:db8:0:1::1").status_code == 302
+
+    def test_the_admin_is_entered_through_the_same_page(self, client: Client) -> None:
+        User.objects.create_superuser("root", password=PASSWORD)
+        assert client.get("/admin/")["Location"] == "/admin/login/?next=/admin/"
+        right = {"username": "root", "password": PASSWORD, "next": "/admin/"}
+        assert client.post("/admin/login/?next=/admin/", right)["Location"] == "/admin/"
+        assert client.get("/admin/").status_code == 200
 
 
 @pytest.mark.django_db
@@ -212,6 +241,21 @@ class TestMembers:
         )
         assert list(actions)[-2:] == ["member.change_role", "member.remove"]
 
+    @pytest.mark.parametrize("act", ["role", "remove"])
+    def test_whoever_is_no_owner_any_more_has_left_no_way_back(self, act: str) -> None:
+        tenant = a_tenant()
+        ann, ben = Client(), Client()
+        ann.force_login(a_member(tenant))
+        ben.force_login(a_member(tenant, "ben"))
+        code = CODE.search(page_of(ben.post("/settings/members/invite", {"role": "owner"})))
+        others = CODE.search(page_of(ann.post("/settings/members/invite", {"role": "viewer"})))
+        assert code
+        assert others
+        pk = Member.objects.get(user__username="ben").pk
+        assert ann.post(f"/settings/members/{pk}/{act}", {"role": "viewer"}).status_code == 302
+        assert Client().get(f"/join/{code[0]}").status_code == 404
+        assert Client().get(f"/join/{others[0]}").status_code == 200
+
     def test_the_last_owner_stays_an_owner(self) -> None:
         tenant = a_tenant()
         ann = Client()
@@ -243,6 +287,8 @@ class TestMembers:
         assert ann.post("/settings/password", {"old_password": PASSWORD, **new}).status_code == 302
         user.refresh_from_db()
         assert user.check_password("another-horse-10")
+        wrong = [ann.post("/settings/password", {"old_password": "wrong", **new}).status_code for _ in range(21)]
+        assert wrong == [200] * 20 + [429]
 
 
 @pytest.mark.django_db(transaction=True)
