@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=Model)
 PROBLEM_TYPE = "application/problem+json"
 API_PREFIX = "/api/"
+NEEDS_NOTHING = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 200
 
@@ -43,8 +44,11 @@ class RequestIdMiddleware(MiddlewareMixin):
         return handle_not_found(request, Http404()) if "\x00" in request.path_info else None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Tell it to the client."""
+        """Tell it to the client, and what no answer of ours needs; what the API says is kept by nobody between."""
         response["X-Request-ID"] = request_id(request)
+        response["Permissions-Policy"] = NEEDS_NOTHING
+        if request.path_info.startswith(API_PREFIX):
+            response.headers.setdefault("Cache-Control", "private, no-store")
         return response
 
 

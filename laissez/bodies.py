@@ -1,4 +1,4 @@
-"""Reading JSON bodies: what no database can hold, or nobody would send in earnest, does not get past here.
+"""Reading bodies: what no database can hold, or nobody would send in earnest, does not get past here.
 
 PostgreSQL's texts have no NUL and no lone surrogates, and its JSON no endless numbers. A tenant is told where such a
 thing stands. A host is not: it passes on what tenants' programs print, which must never silence it, so its texts are
@@ -6,7 +6,8 @@ mended instead.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from rest_framework.exceptions import ParseError
@@ -15,6 +16,48 @@ from rest_framework.parsers import JSONParser
 from laissez.errors import Fault, Invalid
 
 MAX_DEPTH = 64
+MAX_BYTES = 256 * 1024**2
+"""More than the largest form with files for several rows; a body is kept on disk before anybody knows whose it is."""
+
+MAX_JSON_BYTES = 16 * 1024**2
+"""JSON is read into memory, where it takes several times its length."""
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class BoundedBodies:
+    """An ASGI application whose requests end: one that says it is too long gets a 413, one that just is, is cut off."""
+
+    def __init__(self, application: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        is_json = headers.get(b"content-type", b"").lower().startswith(b"application/json")
+        most = MAX_JSON_BYTES if is_json else MAX_BYTES
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or len(length) > 18 or int(length) > most:
+            await _refuse(send, most)
+            return
+        read = 0
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            return message if read <= most else {"type": "http.disconnect"}
+
+        await self._application(scope, bounded, send)
+
+
+async def _refuse(send: Send, most: int) -> None:
+    text = f"A body has at most {most} bytes here.\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
 
 
 class StrictJSONParser(JSONParser):

@@ -235,7 +235,8 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"redaction": {"()": "laissez.credentials.Redaction"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["redaction"]}},
     "loggers": {"httpx": {"level": "WARNING"}},
     "root": {"handlers": ["stderr"], "level": os.environ.get("LAISSEZ_LOG_LEVEL", "INFO")},
 }

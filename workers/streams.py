@@ -8,10 +8,11 @@ from workers.selectors import rows
 
 
 def admit_tenant(reader: Reader, name: str) -> None:
-    """Its own stream, for whoever may read its jobs."""
+    """Its own stream, for whoever may read its jobs and its money: both are told there."""
     reader.needs("jobs:read")
     if name != f"tenant:{reader.tenant}":
         raise NotFound("stream")
+    reader.needs("billing:read")
 
 
 def tenant_snapshot(name: str) -> Entities:

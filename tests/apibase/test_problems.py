@@ -1,9 +1,13 @@
 """Every failure has the same shape, says where, and carries the request's id."""
 
+import logging
 from typing import Any
 
 import pytest
 from django.test import Client
+
+from laissez.bodies import BoundedBodies
+from laissez.credentials import Redaction, new_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("tests.apibase.urls")]
 
@@ -100,3 +104,45 @@ def test_a_page_that_breaks_is_a_page(client: Client) -> None:
     assert response.status_code == 500
     assert response["X-Request-ID"] in response.content.decode()
     assert "secret" not in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "announced", "sent"),
+    [
+        (b"application/json", 17 * 1024**2, 0),
+        (b"application/gzip", 257 * 1024**2, 0),
+        (b"application/json", 0, 17),
+        (b"multipart/form-data", -1, 0),
+    ],
+)
+async def test_a_body_without_end_is_not_taken_in(kind: bytes, announced: int, sent: int) -> None:
+    taken: list[str] = []
+    said: list[Any] = []
+
+    async def application(_scope: Any, receive: Any, _send: Any) -> None:
+        while (message := await receive())["type"] != "http.disconnect":
+            taken.append(message["type"])
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b" " * 1024**2, "more_body": True}
+
+    async def send(message: Any) -> None:
+        said.append(message)
+
+    scope = {"type": "http", "headers": [(b"Content-Type", kind), (b"content-length", str(announced).encode())]}
+    await BoundedBodies(application)(scope, receive, send)
+    assert len(taken) == max(sent - 1, 0)
+    assert [each.get("status") for each in said] == ([] if sent else [413, None])
+
+
+def test_what_the_api_says_is_kept_by_nobody_between(client: Client) -> None:
+    answer = client.get("/api/v1/nothing")
+    assert answer["Cache-Control"] == "private, no-store"
+    assert "camera=()" in answer["Permissions-Policy"]
+
+
+def test_no_token_is_whole_in_the_log() -> None:
+    token = new_token("invite")
+    record = logging.LogRecord("django", logging.WARNING, "", 0, "Not Found: %s", (f"/join/{token}?x",), None)
+    assert Redaction().filter(record)
+    assert record.getMessage() == f"Not Found: /join/{token[:16]}...?x"

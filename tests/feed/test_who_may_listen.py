@@ -98,19 +98,29 @@ async def test_an_open_socket_closes_when_its_token_ends(end: object) -> None:
 
 
 async def test_a_token_reads_what_its_scopes_say_and_its_own_tenants_things_only() -> None:
-    def lay_out() -> tuple[str, str, str, str]:
+    def lay_out() -> tuple[str, str, str, str, str]:
         scenes.make_cluster()
         own = scenes.submit(tenant := scenes.make_tenant("alice"), (scenes_type, "0.7"))
         foreign = scenes.submit(scenes.make_tenant("bob"), (scenes_type, "0.7"))
-        return own.public_id, foreign.public_id, a_token(tenant, "jobs:read")[1], a_token(tenant, "prices:read")[1]
+        tokens = a_token(tenant, "jobs:read")[1], a_token(tenant, "prices:read")[1]
+        return own.public_id, foreign.public_id, tenant.stream, *tokens
 
     scenes_type = "nvidia-a10"
-    own, foreign, jobs_token, prices_token = await sync_to_async(lay_out)()
+    own, foreign, money, jobs_token, prices_token = await sync_to_async(lay_out)()
     rest = Client()
     for text, answers in [
         (jobs_token, {f"job:{own}": None, f"job:{foreign}": "not_found", "market:gemm": "scope_missing"}),
         (prices_token, {"market:gemm": None, f"job:{own}": "scope_missing", "market:none": "not_found"}),
-        (jobs_token, {"ops": "not_found", "tenant:ten_1": "not_found", "nothing": "not_found", "job:": "not_found"}),
+        (
+            jobs_token,
+            {
+                money: "scope_missing",
+                "ops": "not_found",
+                "tenant:ten_1": "not_found",
+                "nothing": "not_found",
+                "job:": "not_found",
+            },
+        ),
     ]:
         async with connected(authorization=f"Bearer {text}") as client:
             for stream, code in answers.items():
@@ -156,6 +166,7 @@ async def test_whoever_is_not_signed_in_hears_the_market_only_and_only_while_it_
 
 async def test_a_member_hears_its_tenant_and_an_operator_hears_of_hosts() -> None:
     def lay_out() -> tuple[dict[str, str], str, dict[str, str]]:
+        scenes.make_cluster()
         tenant = a_tenant()
         staff = User.objects.create_user("root", is_staff=True)
         return signed_in(a_person(tenant).user), tenant.stream, signed_in(staff)
@@ -165,7 +176,8 @@ async def test_a_member_hears_its_tenant_and_an_operator_hears_of_hosts() -> Non
         assert (await client.subscribe(stream))["type"] == "subscribed"
         assert (await client.subscribe("ops"))["code"] == "not_found"
     async with connected("/ws/feed", **operator) as client:
-        assert (await client.subscribe("ops"))["type"] == "subscribed"
+        for name in ("ops", "market:gemm"):
+            assert (await client.subscribe(name))["type"] == "subscribed"
         assert (await client.subscribe(stream))["code"] == "scope_missing"
 
 
