@@ -30,7 +30,7 @@ Send = Callable[[Message], Awaitable[None]]
 class BoundedBodies:
     """An ASGI application whose requests end: one that says it is too long gets a 413, one that just is, is cut off."""
 
-    def __init__(self, application: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, application: Callable[..., Awaitable[None]]) -> None:
         self._application = application
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

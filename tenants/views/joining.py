@@ -77,7 +77,7 @@ class OwnPasswordView(PasswordChangeView):
         try:
             _admit("change password", str(request.user.pk), SIGNING_IN)
         except Refused as refusal:
-            form = self.get_form_class()(user=request.user)
+            form = self.get_form_class()(user=request.user)  # type: ignore[arg-type]  # signed in, or not here
             return self.render_to_response(
                 self.get_context_data(form=form, refused=refusal.detail), status=refusal.status
             )
