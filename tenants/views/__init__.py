@@ -10,9 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django_htmx.http import HttpResponseClientRefresh
 
+from laissez.api import request_id
 from tenants.auth import SESSION_TENANT, Principal, principal_of
 
 P = ParamSpec("P")
+ACTING_FOR = "acting_for"
+"""The field in which a form that makes something names the tenant that it was shown for."""
 
 
 def viewer(request: HttpRequest) -> Principal | None:
@@ -44,11 +47,20 @@ def tenant_page(
                 return _stranger(request)
             if needed not in principal.scopes:
                 raise PermissionDenied(f"needs {needed}")
+            if request.POST.get(ACTING_FOR, principal.tenant.public_id) != principal.tenant.public_id:
+                return _changed_meanwhile(request, principal)
             return view(request, principal, *args, **kwargs)
 
         return answer
 
     return wrap
+
+
+def _changed_meanwhile(request: HttpRequest, principal: Principal) -> HttpResponse:
+    """Another tab has switched tenants since the form was shown: it is not the new one's wish."""
+    detail = f"This form was opened for another tenant, and you act for {principal.tenant} now. Nothing was done."
+    context = {"title": "Another tenant", "detail": detail, "request_id": request_id(request)}
+    return render(request, "problem.html", context, status=409)
 
 
 def sign_in_first(request: HttpRequest) -> HttpResponse:

@@ -177,6 +177,8 @@ class TestInvitations:
         assert client.get("/api/v1/balance").json()["balance"] == "0.000001"
         client.post("/settings/tenant", {"tenant": a_tenant("Gamma").public_id, "next": "https://elsewhere.example/"})
         assert client.get("/api/v1/balance").json()["balance"] == "0.000001"
+        stale = client.post("/settings/members/invite", {"role": "viewer", "acting_for": second.public_id})
+        assert (stale.status_code, "you act for Alpha now" in page_of(stale)) == (409, True)
         again = client.post(f"/join/{invited(second)}")
         assert (again.status_code, "member of Beta already" in page_of(again)) == (409, True)
 

@@ -309,6 +309,13 @@ def test_too_much_is_refused_at_its_field(floor: Floor, monkeypatch: pytest.Monk
     assert not Job.objects.exists()
 
 
+def test_a_form_of_before_the_tenant_was_switched_queues_nothing(floor: Floor) -> None:
+    page = reader("ben").get("/jobs/new").content.decode()
+    assert f'name="acting_for" value="{floor.birch.public_id}"' in page
+    assert reader("anna").post("/jobs/new", typed() | {"acting_for": floor.birch.public_id}).status_code == 409
+    assert not Job.objects.exists()
+
+
 def test_files_of_another_tenant_are_not_there(floor: Floor) -> None:
     reader("anna").post("/jobs/new", typed() | {"act": "upload", "upload": SimpleUploadedFile("a.py", b"secret")})
     foreign = Artifact.objects.get()
