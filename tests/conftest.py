@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.test import override_settings
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM_OPTIONS = [
@@ -17,6 +18,13 @@ CHROMIUM_OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_as_they_are_asked_for() -> Iterator[None]:
+    """Every test client loads the middleware anew, which in the product reads the headers of all static files once."""
+    with override_settings(WHITENOISE_AUTOREFRESH=True):
+        yield
 
 
 def chromium_path() -> str:

@@ -1,17 +1,18 @@
 """What a host may get wrong, by accident or malice: refused, counted and told to operators, and nothing half done."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
+from pytest_django.plugin import DjangoDbBlocker
 
-from laissez import clock
 from laissez.credentials import new_token
 from laissez.models import Event
 from tests import scenes, soundness
 from tests.asking import Asker, as_host, as_tenant, faults
-from workers.models import Checkpoint, Cluster, Host, Job, Lease, LogChunk, ProgressSample
-from workers.services import hosts
+from tests.flushing import standing
+from workers.models import Checkpoint, Host, Job, Lease, LogChunk, ProgressSample
 
 pytestmark = pytest.mark.django_db
 
@@ -23,10 +24,10 @@ TOLD = frozenset({"laissez_event", "laissez_stream", "workers_host", "workers_le
 class Speaking:
     """A host with one running job, whose messages go over HTTP."""
 
-    def __init__(self, name: str = "host-1", cluster: Cluster | None = None) -> None:
-        self.cluster = cluster or scenes.make_cluster()
-        self.host = scenes.make_host(self.cluster, name, nvidia_a10=1)
-        self.job = scenes.submit(scenes.make_tenant(f"tenant of {name}"), (A10, "1.0"))
+    def __init__(self) -> None:
+        self.cluster = scenes.make_cluster()
+        self.host = scenes.make_host(self.cluster, nvidia_a10=1)
+        self.job = scenes.submit(scenes.make_tenant(), (A10, "1.0"))
         scenes.tick(self.cluster)
         self.host.settle()
         self.asker = as_host(self.host)
@@ -47,9 +48,17 @@ class Speaking:
         return self.asker.post(SYNC, self.message(*reports, **fields))
 
 
+@pytest.fixture(scope="module")
+def unheard(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Speaking]:
+    """One for all tests."""
+    with standing(django_db_blocker):
+        yield Speaking()
+
+
 @pytest.fixture
-def speaking() -> Speaking:
-    return Speaking()
+def speaking(unheard: Speaking) -> Speaking:
+    """It has said nothing yet."""
+    return deepcopy(unheard)
 
 
 def told_operators(host: scenes.FakeHost) -> list[dict[str, Any]]:
@@ -98,10 +107,10 @@ def test_a_hosts_key_opens_no_route_of_tenants(speaking: Speaking) -> None:
     assert speaking.asker.post("/api/v1/jobs", scenes.body((A10, "1.0"))).status_code == 401
 
 
-def test_a_retired_hosts_key_is_no_key() -> None:
-    host = scenes.make_host(scenes.make_cluster(), nvidia_a10=1)
+def test_a_retired_hosts_key_is_no_key(speaking: Speaking) -> None:
+    host = scenes.make_host(speaking.cluster, "retired", nvidia_a10=1)
     for state in (Host.State.DRAINING, Host.State.RETIRED):
-        Host.objects.update(state=state)
+        Host.objects.filter(pk=host.host.pk).update(state=state)
     assert as_host(host).post(SYNC, {"sequence": 100}).status_code == 401
 
 
@@ -313,72 +322,3 @@ def test_what_no_database_can_hold_is_mended_and_silences_nobody(speaking: Speak
 def test_a_loss_that_is_no_number_is_left_out(speaking: Speaking) -> None:
     assert speaking.sync(speaking.report("progress", progress=0.5, loss=10**400, step="x")).json()["refused"] == []
     assert (ProgressSample.objects.get().loss, ProgressSample.objects.get().step) == (None, None)
-
-
-# Enrolment
-
-
-def enrol(code: str, **fields: Any) -> Any:
-    body = {
-        "code": code,
-        "name": "new",
-        "isolation": "none",
-        "version": "1",
-        "accelerators": [{"index": 0, "type": A10, "emulated": True}],
-    }
-    return Asker().post("/api/v1/host/enrol", body | fields)
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return scenes.make_cluster()
-
-
-@pytest.fixture
-def code(cluster: Cluster) -> str:
-    return hosts.issue_code(cluster, approves=True, now=clock.now())
-
-
-def device(index: Any = 0, kind: Any = A10) -> dict[str, Any]:
-    return {"index": index, "type": kind, "emulated": True}
-
-
-ENROLMENTS: dict[str, tuple[Callable[[], dict[str, Any]], str, str]] = {
-    "unknown type": (lambda: {"accelerators": [device(), device(1, "nope")]}, "unknown_type", "/accelerators/1/type"),
-    "type that is a list": (lambda: {"accelerators": [device(0, [A10])]}, "unknown_type", "/accelerators/0/type"),
-    "repeated index": (lambda: {"accelerators": [device(), device()]}, "repeated_index", "/accelerators/1/index"),
-    "negative index": (lambda: {"accelerators": [device(-1)]}, "bad_value", "/accelerators/0/index"),
-    "index beyond all bounds": (lambda: {"accelerators": [device(40_000)]}, "bad_index", "/accelerators/0/index"),
-    "no accelerators": (lambda: {"accelerators": []}, "bad_count", "/accelerators"),
-    "too many": (lambda: {"accelerators": [device(index) for index in range(65)]}, "bad_count", "/accelerators"),
-    "no name": (lambda: {"name": ""}, "bad_value", "/name"),
-    "too long name": (lambda: {"name": "n" * 121}, "bad_value", "/name"),
-    "name with NUL": (lambda: {"name": "a\x00"}, "bad_value", "/name"),
-    "accelerators that are a text": (lambda: {"accelerators": A10}, "bad_value", "/accelerators"),
-}
-
-
-@pytest.mark.parametrize("case", ENROLMENTS)
-def test_a_bad_enrolment_is_named_and_leaves_the_code_unused(code: str, case: str) -> None:
-    fields, problem, pointer = ENROLMENTS[case]
-    before = soundness.contents()
-    response = enrol(code, **fields())
-    assert (response.status_code, faults(response)) == (400, [(problem, pointer)])
-    assert soundness.changed(before) == set()
-    assert enrol(code).status_code == 201
-
-
-def test_a_code_serves_once(code: str) -> None:
-    assert enrol(code).status_code == 201
-    before = soundness.contents()
-    for used in (code, "lz_enrol_unknown"):
-        response = enrol(used, name="another")
-        assert (response.status_code, faults(response)) == (403, [("bad_code", "/code")])
-    assert soundness.changed(before) == set()
-
-
-def test_a_name_that_is_taken_is_refused_and_leaves_the_code_unused(cluster: Cluster, code: str) -> None:
-    scenes.make_host(cluster, "new", nvidia_l4=1)
-    response = enrol(code)
-    assert (response.status_code, faults(response)) == (409, [("name_taken", "/name")])
-    assert enrol(code, name="newer").status_code == 201

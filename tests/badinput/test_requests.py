@@ -1,12 +1,15 @@
 """Requests about jobs that are not one's own, not there, or not in a state for it; and keys used twice."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pytest_django.plugin import DjangoDbBlocker
 
 from markets.models import Bid
 from tests import scenes, soundness
 from tests.asking import Asker, as_tenant, faults
+from tests.flushing import standing
 from tests.tenancy import a_tenant
 from workers.models import Artifact, Cluster, Job
 
@@ -15,12 +18,14 @@ pytestmark = pytest.mark.django_db
 A10, L4 = "nvidia-a10", "nvidia-l4"
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return scenes.make_cluster()
+@pytest.fixture(scope="module")
+def cluster(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Cluster]:
+    """One for all tests."""
+    with standing(django_db_blocker):
+        yield scenes.make_cluster()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def alice(cluster: Cluster) -> Asker:
     return as_tenant(scenes.make_tenant("alice"))
 

@@ -1,12 +1,14 @@
 """A submission with something wrong in it is refused with every row and field named, and leaves no trace."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pytest_django.plugin import DjangoDbBlocker
 
 from tests import scenes, soundness
 from tests.asking import Asker, as_tenant, faults
+from tests.flushing import standing
 from workers.models import Job
 
 pytestmark = pytest.mark.django_db
@@ -15,11 +17,13 @@ A10, L4 = "nvidia-a10", "nvidia-l4"
 NUL, SURROGATE = "\x00", "\ud800"
 
 
-@pytest.fixture
-def asker() -> Asker:
-    scenes.make_cluster()
-    scenes.make_cluster("video", {"xilinx-u30": ("0.1", "1.0")})
-    return as_tenant(scenes.make_tenant())
+@pytest.fixture(scope="module", autouse=True)
+def asker(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Asker]:
+    """One for all tests, and two clusters."""
+    with standing(django_db_blocker):
+        scenes.make_cluster()
+        scenes.make_cluster("video", {"xilinx-u30": ("0.1", "1.0")})
+        yield as_tenant(scenes.make_tenant())
 
 
 def refused(asker: Asker, body: Any) -> list[tuple[str, str]]:
@@ -183,7 +187,6 @@ def test_a_body_of_another_media_type_is_refused(asker: Asker) -> None:
 
 
 def test_a_job_that_the_tenant_cannot_back_is_refused_with_what_is_needed_and_what_there_is() -> None:
-    scenes.make_cluster()
     asker = as_tenant(scenes.make_tenant("poor", dollars=0))
     before = soundness.contents()
     response = asker.post("/api/v1/jobs", scenes.body((A10, "0.72"), (L4, "0.5")))

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from django.core.management import call_command
 from pytest_django.plugin import DjangoDbBlocker
 
-from tests.flushing import flush_past_triggers
+from tests.flushing import flush_past_triggers, standing
 from tests.invariants.lived import Market
 
 __all__ = ["flush_past_triggers"]
@@ -15,18 +14,16 @@ __all__ = ["flush_past_triggers"]
 @pytest.fixture(scope="module")
 def lived(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Market]:
     """A market that has lived."""
-    with django_db_blocker.unblock():
+    with standing(django_db_blocker):
         yield Market().live()
-        call_command("flush", interactive=False, verbosity=0)
 
 
 @pytest.fixture(scope="module")
 def young(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Market]:
     """A market that has only begun: `mover` and `steady` have run for two minutes and are billed for them."""
-    with django_db_blocker.unblock():
+    with standing(django_db_blocker):
         market = Market()
         market.begin()
         market.elapse()
         market.turn()
         yield market
-        call_command("flush", interactive=False, verbosity=0)

@@ -6,16 +6,11 @@ import pytest
 
 from tenants.models import Member
 from tests import scenes
-from tests.pages.floor import A10, L4, Floor, make_floor, make_member, moved_job
+from tests.pages.floor import A10, L4, Floor, make_member, moved_job
 from tests.pages.reading import reader, text_of
 from workers.models import Job
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
 
 
 def said(floor: Floor, job: Job, act: str, **fields: str) -> str:

@@ -11,7 +11,7 @@ from django.test import Client, RequestFactory
 from laissez.models import AuditEntry
 from markets.services import metering
 from tests import scenes
-from tests.pages.floor import PASSWORD, Floor, make_floor, moved_job
+from tests.pages.floor import PASSWORD, Floor, moved_job
 from workers.models import Host
 
 pytestmark = pytest.mark.django_db
@@ -24,11 +24,6 @@ def operator(django_user_model: type) -> Client:
     client = Client()
     client.force_login(django_user_model.objects.create_superuser("operator", password=PASSWORD))  # type: ignore[attr-defined]
     return client
-
-
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
 
 
 def pages() -> list[tuple[str, type]]:

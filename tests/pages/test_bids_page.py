@@ -9,16 +9,11 @@ from markets.models import Bid
 from markets.services import submission
 from tenants.services import accounts
 from tests import scenes
-from tests.pages.floor import A10, L4, TRAINIUM, Floor, make_floor, make_member
+from tests.pages.floor import A10, L4, TRAINIUM, Floor, make_member
 from tests.pages.reading import reader, text_of
 from workers.models import Job
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
 
 
 def fields(*rows: tuple[str, str], version: int = 1, act: str = "save", key: str = "") -> dict[str, str]:

@@ -19,7 +19,7 @@ from markets.services import submission
 from tenants.models import Hold, Member
 from tests import scenes
 from tests.asking import as_tenant
-from tests.pages.floor import A10, L4, TRAINIUM, Floor, make_floor, make_member
+from tests.pages.floor import A10, L4, TRAINIUM, Floor, make_member
 from tests.pages.reading import reader, text_of
 from workers.models import Artifact, Job
 
@@ -34,15 +34,8 @@ def own_artifacts(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def floor() -> Floor:
-    return make_floor()
-
-
-@pytest.fixture
-def ben() -> Client:
-    """Somebody with funds in a market without hosts."""
-    scenes.tick(scenes.make_cluster())
-    make_member(scenes.make_tenant("Birch Language"), "ben")
+def ben(floor: Floor) -> Client:
+    """Somebody with funds."""
     return reader("ben")
 
 

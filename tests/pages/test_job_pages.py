@@ -8,18 +8,13 @@ from django.test import Client
 from markets.selectors import positions
 from tenants.models import Member
 from tests import scenes
-from tests.pages.floor import A10, L4, Floor, make_floor, make_member, moved_job
+from tests.pages.floor import A10, L4, Floor, make_member, moved_job
 from tests.pages.reading import queries, reader, text_of
 from workers.models import Job
 
 pytestmark = pytest.mark.django_db
 
 HOSTILE = "<script>alert('1')</script>\N{RIGHT-TO-LEFT OVERRIDE}{{ 7 }}"
-
-
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
 
 
 def test_an_empty_list_says_how_to_submit(floor: Floor) -> None:

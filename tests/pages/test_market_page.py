@@ -11,16 +11,11 @@ from laissez.models import Stream
 from markets.models import PriceChange, Quote
 from tenants.models import Member
 from tests import scenes
-from tests.pages.floor import A10, L4, PASSWORD, Floor, make_floor, make_member
+from tests.pages.floor import A10, L4, PASSWORD, Floor, make_member
 from tests.pages.reading import queries, reader, text_of
 from workers.models import AcceleratorType, Cluster
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
 
 
 def test_the_start_page_shows_prices_to_anybody(floor: Floor) -> None:
@@ -28,12 +23,6 @@ def test_the_start_page_shows_prices_to_anybody(floor: Floor) -> None:
     assert answer.status_code == 200
     assert "$0.6060/h" in text_of(answer)
     assert "$0.4755/h" in text_of(answer)
-
-
-def test_the_start_page_of_an_empty_installation_says_what_to_do() -> None:
-    text = text_of(Client().get("/"))
-    assert "No cluster is open yet" in text
-    assert "make demo" in text
 
 
 def test_a_stranger_is_sent_to_sign_in_and_back(settings: Settings) -> None:

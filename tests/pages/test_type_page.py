@@ -2,15 +2,18 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from django.test import Client
+from pytest_django.plugin import DjangoDbBlocker
 
 from laissez import clock
 from markets.models import Clearing
 from markets.selectors import prices
 from tests import scenes
+from tests.flushing import standing
 from tests.pages.floor import A10, L4, Floor, make_floor
 from tests.pages.reading import queries, reader, text_of
 from workers.models import AcceleratorType
@@ -19,14 +22,15 @@ pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>\N{RIGHT-TO-LEFT OVERRIDE}{{ 7 }}%{x}<b>"
 
 
-@pytest.fixture
-def floor() -> Floor:
+@pytest.fixture(scope="module")
+def untouched_floor(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Floor]:
     """Aspen holds the A10; Birch bids for it, in vain."""
-    made = make_floor()
-    made.run(made.aspen, (A10, "0.987654"), name="aspens-secret")
-    scenes.submit(made.birch, (A10, "0.687"), name=HOSTILE)
-    scenes.tick(made.cluster)
-    return made
+    with standing(django_db_blocker):
+        made = make_floor()
+        made.run(made.aspen, (A10, "0.987654"), name="aspens-secret")
+        scenes.submit(made.birch, (A10, "0.687"), name=HOSTILE)
+        scenes.tick(made.cluster)
+        yield made
 
 
 def test_price_now_and_bid_needed_are_two_numbers(floor: Floor) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 from django.test import Client
 
-from tests.pages.floor import make_floor
+from tests.pages.floor import Floor
 from tests.pages.reading import text_of
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,7 @@ def ticked(client: Client, path: str = "/market/gemm/nvidia-a10") -> str:
 
 
 @pytest.fixture
-def client() -> Client:
-    make_floor()
+def client(floor: Floor) -> Client:
     return Client()
 
 
