@@ -159,7 +159,7 @@ def lay_out(jobs: int = 4) -> tuple[str, list[str]]:
     tenant = scenes.make_tenant("soaker")
     names = [scenes.submit(tenant, ("nvidia-a10", "0.7")).public_id for _ in range(jobs)]
     scenes.tick(cluster)
-    return a_token(tenant, "jobs:read")[1], [tenant.stream, *(f"job:{name}" for name in names)]
+    return a_token(tenant, "jobs:read", "billing:read")[1], [tenant.stream, *(f"job:{name}" for name in names)]
 
 
 def soak(
