@@ -106,7 +106,7 @@ def take_all(stage: Stage, browser: Browser, prefix: str, shots: Sequence[Shot],
     """Each page in every scheme and width."""
     for scheme in SCHEMES:
         for user in dict.fromkeys(shot.user for shot in shots):
-            with visit(stage, browser, user, color_scheme=scheme) as visitor:
+            with visit(stage, browser, user, color_scheme=scheme, reduced_motion="reduce") as visitor:
                 for shot in shots:
                     if shot.user == user:
                         take(visitor, shot, into, f"{prefix}-{shot.name}-{scheme}")

@@ -100,9 +100,9 @@ def _follow(context: Context, bids: Mapping[str, Decimal]) -> Decision:
         return _rebid(_without_raise(context, changed), "moving")
     price, bid = _held(context, bids)
     if _should_move(context, bid, price):
-        reason = f"On {context.holds} staying is worth {bid} per hour and the price is {price}: move."
+        reason = f"On {context.holds} staying is worth {_usd(bid)} and the price is {_usd(price)}: move."
         return Decision("migrate", _without_raise(context, changed), _moment(context), reason)
-    return _rebid(changed, f"on {context.holds}, where staying is worth {bid} per hour and the price is {price}")
+    return _rebid(changed, f"on {context.holds}, where staying is worth {_usd(bid)} and the price is {_usd(price)}")
 
 
 def _should_move(context: Context, bid: Decimal, price: Decimal) -> bool:
@@ -165,8 +165,13 @@ def _percent(share: Decimal) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _usd(price: Decimal) -> str:
+    """A price as the pages show it."""
+    return f"${price:.4f}/h"
+
+
 def _rebid(bids: Mapping[str, Decimal], where: str) -> Decision:
     if not bids:
         return Decision("stay", reason=f"The bids still break even ({where}).")
-    shown = ", ".join(f"{name} at {bid}" for name, bid in bids.items())
+    shown = ", ".join(f"{name} at {_usd(bid)}" for name, bid in bids.items())
     return Decision("rebid", bids, reason=f"Break even now: {shown} ({where}).")

@@ -129,8 +129,10 @@ def sparkline(points: Sequence[int]) -> SafeString:
 
 @register.filter
 def dollar_text(price: str | None) -> str:
-    """A price that is text already, as receipts have it, as every other price looks."""
-    return UNKNOWN if price is None else per_hour(parse_price(price))
+    """A price that is text already, as receipts and bids have it, as every other price looks; `cap` stays a word."""
+    if price is None:
+        return UNKNOWN
+    return price if price == "cap" else per_hour(parse_price(price))
 
 
 @register.filter

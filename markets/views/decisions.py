@@ -106,6 +106,4 @@ def _decimal(text: str) -> Decimal | None:
 
 
 def _price(price: Decimal) -> str:
-    """Dollars per hour with the decimals that it has, two at least."""
-    shown = price.quantize(CENT) if price == price.quantize(CENT) else price.normalize()
-    return f"${shown:f}/h"
+    return f"${price:.4f}/h"

@@ -55,19 +55,21 @@ def jobs(request: HttpRequest, principal: Principal) -> HttpResponse:
     costs = metering.running_costs([lease for view in seen for lease in view.leases], now)
     may_write = "jobs:write" in principal.scopes
     is_picking = may_write and "pick" in request.GET
+    shown = [lines.job_line(each, costs) for each in seen]
     return rendering.page(
         request,
         "markets/jobs.html",
         principal,
         streams=None if is_picking else streams,
         now=now,
-        lines=[lines.job_line(each, costs) for each in seen],
+        lines=shown,
         tabs=_tabs(Counter(named.values_list("state", flat=True)), state, search),
         state=state,
         search=search,
         is_narrowed=bool(state or search),
         next_page=_address(state=state, q=search, cursor=page.next_cursor) if page.next_cursor else "",
         first_page=_address(state=state, q=search) if "cursor" in request.GET else "",
+        may_pick=may_write and not is_picking and any(not line.is_over for line in shown),
         pick_address=f"{_address(state=state, q=search, pick='1')}",
         all_address=_address(state=state, q=search),
         is_picking=is_picking,

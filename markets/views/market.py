@@ -60,6 +60,7 @@ def landing(request: HttpRequest) -> HttpResponse:
         tables=[exchange.of(cluster, now=now, with_trends=True) for cluster in clusters],
         replay=replay.paper(),
         market_is_closed=not settings.PUBLIC_MARKET and not request.user.is_authenticated,
+        may_sign_up=settings.SIGNUP == "open",
     )
 
 

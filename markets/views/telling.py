@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from laissez.models import Event
-from markets.templatetags.figures import dollars, duration, percent, words
+from markets.templatetags.figures import dollar_text, dollars, duration, percent, words
 
 Data = Mapping[str, Any]
 
@@ -98,13 +98,13 @@ def _row(row: Data) -> str:
 def _bids(bids: object) -> str:
     if not isinstance(bids, dict):
         return ""
-    return ", ".join(f"{slug} ${price}/h" for slug, price in bids.items())
+    return ", ".join(f"{slug} {dollar_text(price)}" for slug, price in bids.items())
 
 
 def _price(value: object) -> str:
     """A price however an event carries it: dollars as text, micro-dollars as a number."""
     if isinstance(value, str):
-        return f"${value}/h"
+        return dollar_text(value)
     return f"{dollars(value)}/h" if isinstance(value, int) else ""
 
 

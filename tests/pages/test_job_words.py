@@ -154,7 +154,7 @@ def test_a_run_of_re_bids_is_one_entry_with_count_range_and_span() -> None:
     run = [decision(number, a10=f"0.{61 + number % 6}") for number in range(12, 0, -1)]
     (entry,) = decisions.fold(run)
     assert (entry.count, entry.newest.number, entry.since) == (12, 12, at(1))
-    assert [each.words for each in entry.ranges] == ["from $0.61/h to $0.66/h"]
+    assert [each.words for each in entry.ranges] == ["from $0.6100/h to $0.6600/h"]
     assert entry.key == "decision-1"
 
 
