@@ -129,10 +129,13 @@ def sparkline(points: Sequence[int]) -> SafeString:
 
 @register.filter
 def dollar_text(price: str | None) -> str:
-    """A price that is text already, as receipts and bids have it, as every other price looks; `cap` stays a word."""
+    """A price that is text already, as receipts and bids have it, as every other price looks; other words stay."""
     if price is None:
         return UNKNOWN
-    return price if price == "cap" else per_hour(parse_price(price))
+    try:
+        return per_hour(parse_price(price))
+    except ValueError:
+        return price  # `cap`, or what somebody's agent said instead of a price
 
 
 @register.filter

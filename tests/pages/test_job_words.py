@@ -188,7 +188,7 @@ def test_folding_loses_and_reorders_no_decision(kinds: list[tuple[str, bool]]) -
 
 def test_a_price_that_is_none_is_left_out_of_the_range() -> None:
     assert decisions.fold([decision(1, a10="NaN"), decision(0, a10="x")])[0].ranges == ()
-    assert decisions.Range("a10", Decimal("0.5"), Decimal("0.5")).words == "$0.50/h"
+    assert decisions.Range("a10", Decimal("0.5"), Decimal("0.5")).words == "$0.5000/h"
 
 
 # Progress
@@ -241,7 +241,7 @@ def event(type_: str, number: int = 1, **data: object) -> Event:
             "org.laissez.market.notice.opened.v1",
             {"reason": "outbid", "price_per_hour": "0.6", "bid_per_hour": "0.5", "accelerator_type": "a10"},
             "Notice opened",
-            "a10, outbid, price $0.6/h against its own $0.5/h",
+            "a10, outbid, price $0.6000/h against its own $0.5000/h",
         ),
         (
             "org.laissez.market.agent.failed.v1",
