@@ -52,7 +52,10 @@ class Redaction(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, mended."""
-        text = record.getMessage()
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError, KeyError):  # logging itself says so, where it writes the line
+            return True
         if "lz_" in text:
             record.msg, record.args = ANY_TOKEN.sub(r"\1...", text), ()
         return True

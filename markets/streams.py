@@ -13,8 +13,9 @@ from workers.selectors import rows as floor
 
 
 def admit_market(reader: Reader, name: str) -> None:
-    """A cluster's, while the market is public or with `prices:read`; an operator sees every market."""
-    if not reader.is_operator and (reader.is_known or not settings.PUBLIC_MARKET):
+    """A cluster's, with `prices:read`; for operators, and while it is public for whoever acts for no tenant."""
+    is_public = settings.PUBLIC_MARKET and reader.tenant is None
+    if not reader.is_operator and not is_public:
         reader.needs("prices:read")
     if not Cluster.objects.filter(slug=_rest(name)).exists():
         raise NotFound("stream")

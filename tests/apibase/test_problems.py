@@ -146,3 +146,4 @@ def test_no_token_is_whole_in_the_log() -> None:
     record = logging.LogRecord("django", logging.WARNING, "", 0, "Not Found: %s", (f"/join/{token}?x",), None)
     assert Redaction().filter(record)
     assert record.getMessage() == f"Not Found: /join/{token[:16]}...?x"
+    assert Redaction().filter(logging.LogRecord("django", logging.WARNING, "", 0, "%d", ("no number",), None))

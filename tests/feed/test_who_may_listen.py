@@ -165,19 +165,23 @@ async def test_whoever_is_not_signed_in_hears_the_market_only_and_only_while_it_
 
 
 async def test_a_member_hears_its_tenant_and_an_operator_hears_of_hosts() -> None:
-    def lay_out() -> tuple[dict[str, str], str, dict[str, str]]:
+    def lay_out() -> tuple[dict[str, str], str, dict[str, str], dict[str, str]]:
         scenes.make_cluster()
         tenant = a_tenant()
         staff = User.objects.create_user("root", is_staff=True)
-        return signed_in(a_person(tenant).user), tenant.stream, signed_in(staff)
+        stray = User.objects.create_user("of no tenant")
+        return signed_in(a_person(tenant).user), tenant.stream, signed_in(staff), signed_in(stray)
 
-    member, stream, operator = await sync_to_async(lay_out)()
+    member, stream, operator, stray = await sync_to_async(lay_out)()
     async with connected("/ws/feed", **member) as client:
         assert (await client.subscribe(stream))["type"] == "subscribed"
         assert (await client.subscribe("ops"))["code"] == "not_found"
     async with connected("/ws/feed", **operator) as client:
         for name in ("ops", "market:gemm"):
             assert (await client.subscribe(name))["type"] == "subscribed"
+        assert (await client.subscribe(stream))["code"] == "scope_missing"
+    async with connected("/ws/feed", **stray) as client:
+        assert (await client.subscribe("market:gemm"))["type"] == "subscribed"
         assert (await client.subscribe(stream))["code"] == "scope_missing"
 
 
