@@ -30,3 +30,16 @@ class SilentLayer(BaseChannelLayer):
 
     async def group_send(self, group: str, message: dict[str, Any]) -> None:
         await asyncio.Event().wait()
+
+    async def new_channel(self, prefix: str) -> str:
+        return prefix
+
+    async def receive(self, channel: str) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def group_add(self, group: str, channel: str) -> None:
+        await asyncio.Event().wait()
+
+    async def group_discard(self, group: str, channel: str) -> None:
+        await asyncio.Event().wait()

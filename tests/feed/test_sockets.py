@@ -13,7 +13,7 @@ from laissez.feed import consumer, hub, streams
 from laissez.feed.replay import Recorded
 from laissez.models import Event
 from tenants.models import Tenant
-from tests.events.layers import RefusingLayer
+from tests.events.layers import RefusingLayer, SilentLayer
 from tests.feed.talking import connected
 from tests.feed.told import PRICED, tell
 from tests.planting import plant
@@ -110,6 +110,26 @@ async def test_without_hints_the_tail_finds_the_rows_by_itself(
         await client.subscribe(stream)
         await tell_later(stream, 1)
         assert await client.numbers(1) == [3]
+
+
+async def test_a_channel_layer_that_hangs_does_not_hold_up_the_tail(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        (hub, "POLL_SECONDS"),
+        (hub, "RETRY_SECONDS"),
+        (hub, "GROUP_SECONDS"),
+        (events, "HINT_SECONDS"),
+    ):
+        monkeypatch.setattr(module, name, 0.02)
+    before = channel_layers.set("default", SilentLayer())
+    try:
+        async with connected(**token) as client:
+            await client.subscribe(stream)
+            await tell_later(stream, 1)
+            assert await client.numbers(1) == [3]
+    finally:
+        channel_layers.set("default", before)
 
 
 async def test_a_touch_is_passed_on_and_has_no_number(token: dict[str, str], stream: str) -> None:
