@@ -12,7 +12,9 @@ from django.test import Client, override_settings
 
 from laissez import clock
 from laissez.events import transact
-from laissez.feed import hub
+from laissez.feed import consumer, hub
+from laissez.feed.replay import Range
+from laissez.feed.streams import Reader
 from tenants.consumers import is_own_origin
 from tenants.models import ApiToken, Member, Tenant
 from tenants.services import accounts
@@ -226,3 +228,20 @@ async def test_a_member_whose_role_changes_keeps_the_streams_that_the_new_role_r
         refused = await client.read()
         assert (refused["type"], refused["stream"], refused["code"]) == ("refused", stream, "scope_missing")
         assert (await client.subscribe("market:gemm"))["type"] == "subscribed"
+
+
+async def test_a_role_that_changes_while_a_stream_is_asked_for_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = await sync_to_async(a_tenant)()
+    _, text = await sync_to_async(a_token)(tenant)
+    held = consumer._held
+
+    async def held_slowly(reader: Reader, stream: str, after: int | None) -> Range:
+        found = await held(reader, stream, after)
+        (socket,) = hub.hub()._listeners
+        socket._reader = Reader(tenant=reader.tenant)  # type: ignore[attr-defined]  # what the check has found meanwhile
+        return found
+
+    monkeypatch.setattr(hub, "CHECK_SECONDS", 60)
+    monkeypatch.setattr(consumer, "_held", held_slowly)
+    async with connected(authorization=f"Bearer {text}") as client:
+        assert (await client.subscribe(tenant.stream))["code"] == "scope_missing"
