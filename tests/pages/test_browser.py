@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Page, WebSocketRoute, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocketRoute, expect, sync_playwright
 from pytest_django.live_server_helper import LiveServer
+from pytest_django.plugin import DjangoDbBlocker
 
 from markets.templatetags import figures
 from tests import scenes
+from tests.conftest import CHROMIUM_OPTIONS, chromium_path
+from tests.flushing import standing
 from tests.pages.floor import A10, L4, PASSWORD, Floor, apart, make_floor, moved_job
 from workers.models import Job
-
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.xdist_group("browser")]
 
 
 @dataclass
@@ -43,15 +44,52 @@ class PlayedFeed:
         self.sockets[-1].close(code=1012)
 
 
-@pytest.fixture
-def floor() -> Floor:
-    return make_floor()
+@dataclass
+class Stage:
+    """A market with a job that has a history, the server that shows it, and a browser."""
+
+    floor: Floor
+    moved: Job
+    url: str
+    browser: Browser
+
+
+@pytest.fixture(scope="module")
+def market(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[Floor, Job]]:
+    """Made before the browser's event loop takes the thread, and emptied after that has ended."""
+    with standing(django_db_blocker):
+        floor = make_floor()
+        yield floor, moved_job(floor)
+
+
+@pytest.fixture(scope="module")
+def stage(market: tuple[Floor, Job]) -> Iterator[Stage]:
+    """One for all tests, which go on from where the one before has left the market."""
+    server = LiveServer("localhost")
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # the browser's own loop runs in this thread
+        browser = playwright.chromium.launch(executable_path=chromium_path(), headless=True, args=CHROMIUM_OPTIONS)
+        yield Stage(*market, server.url, browser)
+        browser.close()
+    server.stop()
 
 
 @pytest.fixture
-def moved(floor: Floor) -> Job:
-    """A job with a history; made before the browser's event loop takes the thread."""
-    return moved_job(floor)
+def floor(stage: Stage) -> Floor:
+    return stage.floor
+
+
+@pytest.fixture
+def moved(stage: Stage) -> Job:
+    """A job with a history."""
+    return stage.moved
+
+
+@pytest.fixture
+def page(stage: Stage) -> Iterator[Page]:
+    """A fresh window that remembers nothing."""
+    with stage.browser.new_context() as context:
+        yield context.new_page()
 
 
 @pytest.fixture
@@ -62,7 +100,7 @@ def feed(page: Page) -> PlayedFeed:
 
 
 @pytest.fixture
-def signed_in(moved: Job, live_server: LiveServer, page: Page, feed: PlayedFeed) -> Iterator[Page]:
+def signed_in(stage: Stage, page: Page, feed: PlayedFeed) -> Iterator[Page]:
     """Ben's browser. Whatever it complains of on its console fails the test."""
     complaints: list[str] = []
 
@@ -72,7 +110,7 @@ def signed_in(moved: Job, live_server: LiveServer, page: Page, feed: PlayedFeed)
 
     page.on("console", hear)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{live_server.url}/jobs")
+    page.goto(f"{stage.url}/jobs")
     page.get_by_label("User name").fill("ben")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
@@ -82,7 +120,7 @@ def signed_in(moved: Job, live_server: LiveServer, page: Page, feed: PlayedFeed)
 
 
 def test_a_person_reads_market_and_job_and_sees_them_change(
-    floor: Floor, moved: Job, signed_in: Page, feed: PlayedFeed, live_server: LiveServer
+    floor: Floor, moved: Job, signed_in: Page, feed: PlayedFeed
 ) -> None:
     page = signed_in
     page.get_by_role("link", name="text-classifier").click()
@@ -118,7 +156,25 @@ def test_a_person_reads_market_and_job_and_sees_them_change(
     expect(page.locator("[data-word]")).not_to_have_text("Reconnecting", timeout=10_000)
 
 
-def test_a_job_is_cancelled_with_the_keyboard(floor: Floor, moved: Job, signed_in: Page) -> None:
+def test_nothing_scrolls_sideways_on_a_small_screen(stage: Stage, floor: Floor, moved: Job, signed_in: Page) -> None:
+    page = signed_in
+    queued = apart(lambda: scenes.submit(floor.birch, (L4, "2.0"), name="W" * 120))
+    page.set_viewport_size({"width": 320, "height": 640})
+    jobs = [f"/jobs/{job.public_id}" for job in (moved, queued)]
+    for path in ("/", "/jobs", *jobs, "/market/gemm", f"/market/gemm/{A10}"):
+        page.goto(stage.url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") == 320, path
+
+
+def test_a_page_without_scripts_is_whole(stage: Stage, moved: Job, signed_in: Page) -> None:
+    page = signed_in
+    page.route("**/*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
+    page.goto(f"{stage.url}/jobs/{moved.public_id}")
+    expect(page.get_by_role("heading", name="What it would take")).to_be_visible()
+    expect(page.locator(".timeline .arrow")).to_have_count(1)
+
+
+def test_a_job_is_cancelled_with_the_keyboard(moved: Job, signed_in: Page) -> None:
     page = signed_in
     page.get_by_role("link", name="text-classifier").press("Enter")
     page.locator("#cancel summary").press("Enter")
@@ -126,23 +182,3 @@ def test_a_job_is_cancelled_with_the_keyboard(floor: Floor, moved: Job, signed_i
     expect(page.get_by_text("The job is cancelled.")).to_be_visible()
     expect(page.locator("h1 .chip")).to_have_text("cancelled")
     assert apart(lambda: Job.objects.get(pk=moved.pk).state) == Job.State.CANCELLED
-
-
-def test_nothing_scrolls_sideways_on_a_small_screen(
-    floor: Floor, moved: Job, signed_in: Page, live_server: LiveServer
-) -> None:
-    page = signed_in
-    queued = apart(lambda: scenes.submit(floor.birch, (L4, "2.0"), name="W" * 120))
-    page.set_viewport_size({"width": 320, "height": 640})
-    jobs = [f"/jobs/{job.public_id}" for job in (moved, queued)]
-    for path in ("/", "/jobs", *jobs, "/market/gemm", f"/market/gemm/{A10}"):
-        page.goto(live_server.url + path)
-        assert page.evaluate("document.documentElement.scrollWidth") == 320, path
-
-
-def test_a_page_without_scripts_is_whole(moved: Job, signed_in: Page, live_server: LiveServer) -> None:
-    page = signed_in
-    page.route("**/*.js", lambda route: route.fulfill(body="", content_type="text/javascript"))
-    page.goto(f"{live_server.url}/jobs/{moved.public_id}")
-    expect(page.get_by_role("heading", name="What it would take")).to_be_visible()
-    expect(page.locator(".timeline .arrow")).to_have_count(1)
