@@ -230,8 +230,9 @@ class Hub:
     async def _poll(self) -> None:
         """Look at every stream without having been told to, and be in every group again."""
         await self._read_clock()
-        for stream in await _rewound({name: tail.cursor for name, tail in self._tails.items()}):
-            self._send_away(stream)
+        if cursors := {name: tail.cursor for name, tail in self._tails.items()}:
+            for stream in await _rewound(cursors):
+                self._send_away(stream)
         for tail in self._tails.values():
             tail.joined = False
         self._mark(*self._tails)
