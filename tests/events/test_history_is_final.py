@@ -80,23 +80,23 @@ def test_all_is_well_before_anything_is_planted() -> None:
     [
         (
             "DELETE FROM laissez_event WHERE seq = 2",
-            "I11: stream ops keeps 1 to 3, but has 2 events numbered 1 to 3",
+            "I11: stream ops keeps 1 to 3, but has 2 events, 1 to 3",
         ),
         (
             "UPDATE laissez_stream SET last_seq = 4",
-            "I11: stream ops keeps 1 to 4, but has 3 events numbered 1 to 3",
+            "I11: stream ops keeps 1 to 4, but has 3 events, 1 to 3",
         ),
         (
             "UPDATE laissez_stream SET first_seq = 2",
-            "I11: stream ops keeps 2 to 3, but has 3 events numbered 1 to 3",
+            "I11: stream ops keeps 2 to 3, but has 3 events, 1 to 3",
         ),
         (
             "DELETE FROM laissez_event WHERE seq = 1",
-            "I11: stream ops keeps 1 to 3, but has 2 events numbered 2 to 3",
+            "I11: stream ops keeps 1 to 3, but has 2 events, 2 to 3",
         ),
         (
             "UPDATE laissez_event SET seq = 7 WHERE seq = 3",
-            "I11: stream ops keeps 1 to 3, but has 3 events numbered 1 to 7",
+            "I11: stream ops keeps 1 to 3, but has 3 events, 1 to 7",
         ),
     ],
 )
