@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from laissez import clock
@@ -15,10 +14,8 @@ from markets.models import Supply
 from markets.selectors import exchange, receipts
 from markets.services import exchange as operating
 from markets.services import submission
-from tenants.models import Tenant
-from tenants.services import accounts
 from tests import scenes
-from workers.models import AcceleratorType, Cluster, Host, Job, Lease
+from workers.models import AcceleratorType, Cluster, Host
 
 pytestmark = pytest.mark.django_db
 
@@ -141,72 +138,3 @@ def test_the_table_takes_the_same_queries_however_many_types(cluster: Cluster) -
         )
     scenes.tick(cluster)
     assert queries() == before
-
-
-# What a winner would pay at most shows nowhere
-
-
-class World:
-    """A market with one holder on the A10 that bids `most`, two losers, and somebody to read its answers."""
-
-    def __init__(self, slug: str, most: str) -> None:
-        self.cluster = scenes.make_cluster(slug)
-        self.host = scenes.make_host(self.cluster, f"host-{slug}", nvidia_a10=1, nvidia_l4=1)
-        self.reader = scenes.make_tenant(f"reader-{slug}")
-        self.winner = self.submit("winner", (A10, most), (L4, most))
-        self.turn()
-        self.submit("loser", (A10, "0.9"))
-        self.turn()
-        self.submit("lower", (A10, "0.7"), (L4, "0.5"))
-        self.turn()
-
-    def submit(self, name: str, *rows: tuple[str, str]) -> Job:
-        tenant = Tenant.objects.filter(name=f"{name}-{self.cluster.slug}").first()
-        tenant = tenant or scenes.make_tenant(f"{name}-{self.cluster.slug}")
-        return scenes.submit(tenant, *rows, cluster=self.cluster.slug, name=name)
-
-    def turn(self) -> None:
-        scenes.tick(self.cluster)
-        self.host.settle()
-        scenes.tick(self.cluster)
-
-    def seen(self) -> str:
-        """Every public answer and event, with what no two runs share taken out."""
-        _, secret = transact(
-            lambda outbox: accounts.create_token(
-                self.reader, name="t", scopes=["prices:read"], days=1, actor="test", outbox=outbox
-            )
-        )
-        client = Client(headers={"Authorization": f"Bearer {secret}"})
-        base = f"/api/v1/markets/{self.cluster.slug}"
-        numbers = self.cluster.clearings.order_by("number").values_list("number", flat=True)
-        paths = [base, f"{base}/types/{A10}/history", f"{base}/types/{A10}/price-changes"]
-        paths += [f"{base}/receipts/{number}" for number in numbers]
-        answers = [client.get(path) for path in paths]
-        assert {answer.status_code for answer in answers} == {200}
-        return json.dumps([*map(_timeless, [answer.json() for answer in answers])], indent=1) + json.dumps(
-            [(event.seq, event.type, event.subject, _timeless(event.data)) for event in events(self.cluster.slug)]
-        ).replace(self.cluster.slug, "here")
-
-
-TIMES = {"at", "since", "as_of", "age_seconds", "stale", "from", "to", "cluster"}
-
-
-def _timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _timeless(inner) for name, inner in value.items() if name not in TIMES}
-    return [_timeless(inner) for inner in value] if isinstance(value, list) else value
-
-
-def test_two_markets_that_differ_in_a_winners_maximum_look_the_same_until_a_bid_wins() -> None:
-    one, other = World("one", "1.0"), World("other", "1.9")
-    assert one.seen() == other.seen()
-    for world in (one, other):
-        world.submit("bolder", (A10, "0.95"))
-        world.turn()
-    assert one.seen() == other.seen()
-    for world in (one, other):
-        world.submit("boldest", (A10, "1.5"))
-        world.turn()
-    assert one.seen() != other.seen()
-    assert Lease.objects.filter(job=one.winner).exists()
