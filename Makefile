@@ -1,6 +1,6 @@
 # Everything a developer does. `make demo` and `make test` are all that a fresh clone needs; they install first.
 .DELETE_ON_ERROR:
-.PHONY: install demo up test check bench chaos live soak screenshots clean
+.PHONY: install demo up test check bench chaos slow soak screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,7 +28,7 @@ up: install
 	$(BIN)/python manage.py up $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not live" $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
@@ -44,8 +44,9 @@ bench: install
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)
 
-live: install
-	$(BIN)/python -m pytest -m live tests/live $(ARGS)
+slow: install
+	$(BIN)/python -m pytest -m slow --ignore tests/live $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -m slow tests/live $(ARGS)
 
 soak: install
 	$(BIN)/python -m tests.soak $(ARGS)

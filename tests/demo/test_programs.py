@@ -37,7 +37,10 @@ def result(lines: list[str]) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("name", CHECKPOINTS)
+SLOW = pytest.param("vision_transformer", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [SLOW if name in SLOW.values else name for name in CHECKPOINTS])
 def test_cut_off_after_every_checkpoint_it_ends_with_the_same_parameters_bit_for_bit(name: str, tmp_path: Path):
     program = str(PROGRAMS / name / "train.py")
     whole, pieces = tmp_path / "whole", tmp_path / "pieces"

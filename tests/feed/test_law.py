@@ -50,6 +50,7 @@ def differences(folded: dict[str, Any], present: dict[str, Any]) -> dict[tuple[s
     return {name: (pair[0], pair[1]) for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
+@pytest.mark.slow
 def test_the_law_holds_in_a_market_in_which_jobs_are_outbid_and_move() -> None:
     law = Law()
 

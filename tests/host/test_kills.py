@@ -92,6 +92,7 @@ def test_without_its_daemon_a_lease_ends_at_its_own_deadline(
     assert len(plane.said(lease, "exit")) == 1
 
 
+@pytest.mark.slow
 def test_a_shim_that_has_fallen_silent_is_ended_with_its_workload(new_host: Callable[..., Host]) -> None:
     host = new_host()
     lease = running(host)

@@ -1,4 +1,4 @@
-"""A browser and a running demo for the tests of this folder, which `make live` runs: too slow for `make test`."""
+"""A browser and a running demo for the tests of this folder, which `make slow` runs: too slow for `make test`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +14,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here is live, and the story is watched while it is being played, not afterwards."""
+    """Everything here is slow, and the story is watched while it is being played, not afterwards."""
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.live)
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.path.name != "test_story.py")
 
 

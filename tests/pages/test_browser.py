@@ -18,6 +18,8 @@ from tests.flushing import standing
 from tests.pages.floor import A10, L4, PASSWORD, Floor, apart, make_floor, moved_job
 from workers.models import Job
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class PlayedFeed:

@@ -20,6 +20,7 @@ import yaml
 from laissez.stack import places, product
 from laissez.stack.record import wait_for
 
+pytestmark = pytest.mark.slow
 DOCKER = places.PROJECT / "docker"
 GIVEN = {"SECRET_KEY": "abcdefghijklmnopqrstuvwxyz" * 2, "POSTGRES_PASSWORD": "p", "HOST_CODE": "code"}
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())

@@ -19,7 +19,7 @@ from laissez.stack.places import PROJECT
 from laissez.stack.record import wait_for
 from tests.stack.families import FAMILY, end_family, family
 
-pytestmark = pytest.mark.xdist_group("up")
+pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.slow]
 EVERY_PROCESS = {"postgres", "valkey", "web", "celery-ticks", "celery", "beat"}
 
 
