@@ -2,8 +2,8 @@
 
     python -m tests.screenshots [--into FOLDER] [--readme]
 
-Each picture is named `<stack>-<page>-<scheme>-<width>.png`. With --readme the best of them are also written, small,
-to `static/pictures`, where the README shows them.
+Each picture is named `<stack>-<page>-<scheme>-<width>.png`. With --readme the tops of the best pages are written to
+`static/pictures` instead, where the README shows them.
 """
 
 import argparse
@@ -26,7 +26,8 @@ STORY_SECONDS = 300.0
 SETTLE_MS = 1500
 """For charts to be drawn and fonts to be there."""
 PICTURES = PROJECT / "static" / "pictures"
-README = ("running-market", "running-type", "running-job", "running-new-job", "running-landing")
+README = ("type", "job", "new-job", "landing")
+README_HEIGHT = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +46,22 @@ def main() -> None:
     """Start the stacks one after the other and take the pictures."""
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--into", type=Path, default=PROJECT / ".local" / "screenshots")
-    parser.add_argument("--readme", action="store_true", help="renew the pictures in static/pictures too")
+    parser.add_argument(
+        "--readme", action="store_true", help="renew the pictures in static/pictures, and take no others"
+    )
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_OPTIONS)
-        with running("up") as stage:
-            take_all(stage, browser, "empty", empty_shots(stage), options.into)
+        if not options.readme:
+            with running("up") as stage:
+                take_all(stage, browser, "empty", empty_shots(stage), options.into)
         with running("demo", "--json", "--deadline", "600") as stage:
-            take_all(stage, browser, "running", running_shots(stage), options.into)
+            if options.readme:
+                renew_readme(stage, browser)
+            else:
+                take_all(stage, browser, "running", running_shots(stage), options.into)
         browser.close()
-    if options.readme:
-        renew_readme(options.into)
 
 
 def empty_shots(stage: Stage) -> list[Shot]:
@@ -122,11 +127,16 @@ def take(visitor: Visitor, shot: Shot, into: Path, name: str) -> None:
     print(name, flush=True)
 
 
-def renew_readme(taken: Path) -> None:
-    """Put the pictures that the README shows where it looks for them."""
+def renew_readme(stage: Stage, browser: Browser) -> None:
+    """The top of the pages that the README shows, where it looks for them."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for name in README:
-        (PICTURES / f"{name.partition('-')[2]}.png").write_bytes((taken / f"{name}-light-1280.png").read_bytes())
+    shots = [shot for shot in running_shots(stage) if shot.name in README]
+    for shot in shots:
+        with visit(stage, browser, shot.user, color_scheme="light", reduced_motion="reduce") as visitor:
+            visitor.page.set_viewport_size({"width": WIDTHS[0], "height": README_HEIGHT})
+            visitor.open(shot.path).wait_for_timeout(SETTLE_MS)
+            visitor.page.screenshot(path=PICTURES / f"{shot.name}.png")
+            print(shot.name, flush=True)
 
 
 if __name__ == "__main__":
