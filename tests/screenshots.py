@@ -26,7 +26,7 @@ STORY_SECONDS = 300.0
 SETTLE_MS = 1500
 """For charts to be drawn and fonts to be there."""
 PICTURES = PROJECT / "static" / "pictures"
-README = ("type", "job", "new-job", "landing")
+README = ("type", "job", "new-job")
 README_HEIGHT = 900
 
 
@@ -46,9 +46,7 @@ def main() -> None:
     """Start the stacks one after the other and take the pictures."""
     parser = argparse.ArgumentParser(prog="python -m tests.screenshots", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--into", type=Path, default=PROJECT / ".local" / "screenshots")
-    parser.add_argument(
-        "--readme", action="store_true", help="renew the pictures in static/pictures, and take no others"
-    )
+    parser.add_argument("--readme", action="store_true", help="renew the pictures in static/pictures, no others")
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
