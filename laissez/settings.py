@@ -150,10 +150,11 @@ CELERY_BROKER_URL = redis_address(0)
 if CELERY_BROKER_URL.startswith("unix://"):
     CELERY_BROKER_URL = f"redis+socket://{REDIS_URL.removeprefix('unix://')}?virtual_host=0"
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": redis_address(2)}}
+# What is published reaches every database of a server: installations that share one need prefixes of their own.
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [redis_address(1)]},
+        "CONFIG": {"hosts": [redis_address(1)], "prefix": os.environ.get("LAISSEZ_CHANNEL_PREFIX", "laissez")},
     }
 }
 

@@ -22,6 +22,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     """Start the servers, unless nothing will run or others are named."""
     options = early_config.known_args_namespace
     os.environ["DJANGO_SETTINGS_MODULE"] = "laissez.settings"
+    os.environ["LAISSEZ_CHANNEL_PREFIX"] = os.environ.get("PYTEST_XDIST_WORKER", "alone")  # no hints of other workers
     without_django = early_config.pluginmanager.is_blocked("django")
     idle = options.help or options.version or without_django or "PYTEST_XDIST_WORKER" in os.environ
     if not idle:
