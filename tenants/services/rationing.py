@@ -2,12 +2,20 @@
 
 from datetime import timedelta
 from hashlib import sha256
+from typing import TypedDict
 
 from django.db import connection
 
 from laissez.errors import Refused
 from laissez.events import Outbox
 from tenants.models import Attempt
+
+
+class Ration(TypedDict):
+    """How many tries somebody has in how long."""
+
+    limit: int
+    per: timedelta
 
 
 def admit(what: str, who: str, *, limit: int, per: timedelta, outbox: Outbox) -> None:

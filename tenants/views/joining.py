@@ -28,9 +28,9 @@ from tenants.services import people, rationing
 from tenants.views import viewer
 from tenants.views.settings import by_field, frame
 
-COMING_IN = {"limit": 20, "per": timedelta(hours=1)}
-SIGNING_IN = {"limit": 20, "per": timedelta(minutes=15)}
-FAILING_AT_ALL = {"limit": 200, "per": timedelta(minutes=15)}
+COMING_IN = rationing.Ration(limit=20, per=timedelta(hours=1))
+SIGNING_IN = rationing.Ration(limit=20, per=timedelta(minutes=15))
+FAILING_AT_ALL = rationing.Ration(limit=200, per=timedelta(minutes=15))
 INVALID = "This invitation is not good: it was used, withdrawn or has expired, or a part of its address is missing."
 
 
@@ -177,8 +177,8 @@ def _named(refusal: Refused) -> list[Fault]:
     return [Fault(fault.code, fault.detail, names.get(fault.pointer, fault.pointer)) for fault in refusal.faults]
 
 
-def _admit(what: str, who: str, ration: dict[str, object]) -> None:
-    transact(lambda outbox: rationing.admit(what, who, outbox=outbox, **ration))  # type: ignore[arg-type]
+def _admit(what: str, who: str, ration: rationing.Ration) -> None:
+    transact(lambda outbox: rationing.admit(what, who, outbox=outbox, **ration))
 
 
 def _address(request: HttpRequest) -> str:

@@ -25,8 +25,7 @@ MASKS = [
     (re.compile(pattern), put)
     for pattern, put in (
         (r'(?s)<nav class="tabs".*?</nav>', "CLUSTERS"),
-        (r'(?s)<div class="axis">.*?</div>', "AXIS"),
-        (r"(left|width|--dead|--[a-z]+): ?[\d.]+%", r"\1: SHARE"),
+        (r'(?s)<div class="timeline".*?<ul class="legend"', "DRAWN BY TIME"),
         (r"<time.*?</time>", "TIME"),
         (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)?", "TIME"),
         (r"\d\d:\d\d:\d\d", "TIME"),
@@ -137,10 +136,12 @@ class World:
 
 def differences(one: World, other: World) -> list[tuple[str, str, str]]:
     """The lines that two worlds show differently, with their place."""
+    left, right = one.seen(), other.seen()
+    assert left.keys() == right.keys()
     return [
         (place, first, second)
-        for (place, left), right in zip(one.seen().items(), other.seen().values(), strict=True)
-        for first, second in zip_longest(left.splitlines(), right.splitlines(), fillvalue="")
+        for place in left
+        for first, second in zip_longest(left[place].splitlines(), right[place].splitlines(), fillvalue="")
         if first != second
     ]
 
