@@ -7,22 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
+from markets.engine.clearing import TypePrice
 from tests.engine.objects.book import Book, Offer, Participant, Row
-
-
-@dataclass(frozen=True, slots=True)
-class TypePrice:
-    """What a clearing says of one type; prices in micro-dollars per hour, base <= lease <= public.
-
-    public: the price everybody sees. lease: what its winners pay. setter: the participant whose rejected bid is the
-    public price, None at the base price. accepted and rejected count the proposals.
-    """
-
-    public: int
-    lease: int
-    setter: int | None
-    accepted: int
-    rejected: int
 
 
 @dataclass(frozen=True, slots=True)

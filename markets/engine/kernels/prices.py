@@ -1,0 +1,50 @@
+"""The prices that an assignment by deferred acceptance comes with: what was rejected is what stands above it."""
+
+import numpy as np
+
+from markets.engine.book import NONE, IntArray
+from markets.engine.kernels.compiled import compiled
+from markets.engine.kernels.tables import BASE, OFFER, TENANT, Tables, admitted, counted, outranks
+
+PUBLIC, LEASE, SETTER, ACCEPTED, REJECTED = 0, 1, 2, 3, 4
+SEVERAL = NONE - 1
+
+
+@compiled
+def rejection_prices(tables: Tables, assigned: IntArray) -> IntArray:
+    """Return (T, 5) public price, lease price, the place of the setter, accepted and rejected, for each offer.
+
+    A proposal was rejected where a row that counts stands above its owner's assigned one.
+    """
+    offers = len(tables.offers)
+    prices = np.empty((offers, 5), np.int64)
+    for place in range(offers):
+        base = tables.offers[place, BASE]
+        prices[place] = (base, base, NONE, 0, 0)
+    winning_tenant = np.full(offers, NONE)
+    for one in range(len(assigned)):
+        place = assigned[one]
+        if place != NONE:
+            tenant = tables.participants[one, TENANT]
+            alone = prices[place, ACCEPTED] == 0 or winning_tenant[place] == tenant
+            winning_tenant[place] = tenant if alone else SEVERAL
+            prices[place, ACCEPTED] += 1
+    highest = np.full(offers, NONE)
+    for one in range(len(assigned)):
+        for row in range(tables.starts[one], tables.starts[one + 1]):
+            place = tables.rows[row, OFFER]
+            if place == assigned[one]:
+                break
+            if not admitted(tables, row):
+                continue
+            prices[place, REJECTED] += 1
+            if highest[place] == NONE or outranks(tables, row, highest[place]):
+                highest[place] = row
+            if prices[place, ACCEPTED] > 0 and winning_tenant[place] != tables.participants[one, TENANT]:
+                prices[place, LEASE] = max(prices[place, LEASE], counted(tables, row))
+    for place in range(offers):
+        row = highest[place]
+        if row != NONE and counted(tables, row) > prices[place, PUBLIC]:
+            prices[place, PUBLIC] = counted(tables, row)
+            prices[place, SETTER] = tables.owners[row]
+    return prices
