@@ -6,12 +6,14 @@ and cleared without an object a row. NONE stands where there is nothing; ids, pr
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 IntArray = NDArray[np.int64]
 Records = NDArray[np.void]
+Ids = TypeVar("Ids", int, IntArray)
 
 NONE = -1
 
@@ -112,11 +114,11 @@ class Participant:
     waits: bool = False
 
 
-def participant_of(job: int) -> int:
+def participant_of(job: Ids) -> Ids:
     """Return the id under which a job takes part."""
     return 2 * job
 
 
-def source_participant_of(job: int) -> int:
+def source_participant_of(job: Ids) -> Ids:
     """Return the id under which the unit that a job is moving away from takes part."""
     return 2 * job + 1

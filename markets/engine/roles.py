@@ -1,91 +1,144 @@
-"""What a job is in the book besides its bids: where it sits, what it moves to or waits for, which rows are awake.
+"""What jobs are in the book besides their bids: where they sit, what they move to or wait for, which rows are awake.
 
 Bids change often and have a history of their own; roles change rarely. The two together are the whole book, so that a
 receipt keeps the roles and finds the bids (MECHANISM section 3).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from markets.engine.book import Participant, Row, participant_of, source_participant_of
-from markets.engine.floor import FloorJob, TableRow, Tenure, TypeOffer
+import numpy as np
+
+from markets.engine.book import (
+    NONE,
+    PARTICIPANT,
+    ROW,
+    Book,
+    IntArray,
+    Records,
+    participant_of,
+    record,
+    source_participant_of,
+)
+from markets.engine.floor import Floor
+from markets.engine.places import BoolArray, column, offsets, on_usable_unit, row_for, rows_above, spans
+
+ROLE = record("on", "to", "award", "seeks")
+"""What does not matter to the book is left at NONE or 0, so that equal roles are equal. Types are places.
+
+on: the type it runs on, where its unit is usable. to: the type it is moving to. award: the type it waits for, of a job
+that has no usable unit and moves nowhere. seeks: 1 where a running job's rows above its own are awake, but for those
+closed; never of a job that is moving.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """Types by id. What does not matter to the book is left at its default, so that equal roles are equal.
+@dataclass(frozen=True, slots=True, eq=False)
+class Roles:
+    """The roles of some jobs with their launch tables.
 
-    on: the type it runs on, where its unit is usable. to: the type it is moving to. award: the type it waits for, of
-    a job that has no usable unit. seeks: a running job's rows above its own are awake, but for those closed.
+    closed: which rows are in a cool-down, all of them above the one that their seeking job runs on.
+    Shapes: jobs (J,) of ROLE, in the order of the jobs; closed (R,), in the order of their rows.
     """
 
-    on: int | None = None
-    to: int | None = None
-    award: int | None = None
-    seeks: bool = False
-    closed: tuple[int, ...] = ()
+    jobs: Records
+    closed: BoolArray
 
 
-def role_of(job: FloorJob, now: int, usable: set[int]) -> Role:
-    """Return the role of a job of the floor; `usable` holds the units that count."""
-    source = job.source if job.source is not None and job.source.unit in usable else None
-    if job.destination is not None:
-        return Role(on=_type(source), to=job.destination.type)
-    if source is None:
-        return Role(award=None if job.award is None else job.award.type)
-    if not job.seeking:
-        return Role(on=source.type)
-    above = job.rows[: max(job.rank(source.type), 0)]
-    return Role(on=source.type, seeks=True, closed=tuple(sorted(row.type for row in above if row.closed_until > now)))
+def roles_as_they_stand(floor: Floor) -> Roles:
+    """Return the roles of the jobs of a floor on which every tenure counts."""
+    jobs = floor.jobs
+    usable = on_usable_unit(floor, jobs["source"])
+    on = np.where(usable, column(floor.tenures, "type", jobs["source"]), NONE)
+    to = column(floor.tenures, "type", jobs["destination"])
+    roles = np.empty(len(jobs), dtype=ROLE)
+    roles["on"], roles["to"] = on, to
+    roles["award"] = np.where((on == NONE) & (to == NONE), jobs["award_type"], NONE)
+    roles["seeks"] = (on != NONE) & (to == NONE) & (jobs["seeking"] == 1)
+    return Roles(roles, _closed(floor, roles))
 
 
-def participants(
-    job: int, tenant: int, rows: Sequence[TableRow], role: Role, offers: Mapping[int, TypeOffer]
-) -> Iterator[Participant]:
-    """Yield the one or two participants of a job; rows of foreign types are left out."""
-    if role.to is not None:
-        if role.on is not None:
-            yield _holder(source_participant_of(job), job, tenant, rows, role.on, offers)
-        yield _holder(participant_of(job), job, tenant, rows, role.to, offers)
-        return
-    awake = _awake_rows(rows, role)
-    table = tuple(_row(row, offers[row.type], keep=keep) for row, keep in awake if row.type in offers)
-    if role.award is None:
-        yield Participant(participant_of(job), job, tenant, table, role.on)
-    else:
-        yield Participant(participant_of(job), job, tenant, table, role.award, waits=True)
+def _closed(floor: Floor, roles: Records) -> BoolArray:
+    """Return which rows seeking jobs leave out for their cool-down."""
+    closed = np.zeros(len(floor.rows), dtype=np.bool_)
+    seekers = np.flatnonzero(roles["seeks"])
+    held = row_for(floor.starts, floor.rows, seekers, roles["on"][seekers])
+    above, _ = rows_above(floor.starts, seekers, held)
+    closed[above] = floor.rows["closed_until"][above] > floor.now
+    return closed
 
 
-def stated(row: TableRow, offer: TypeOffer, *, keep: bool) -> int:
-    """Return the bid of a row, at its max price or its keep price, which counts as at least its max price.
+def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, roles: Roles) -> Book:
+    """Return the book of these jobs, each in its role: one participant, or two where it is on two units.
 
-    An agent may raise a max price above the keep price; a job that bid less to stay than to come would never rest.
+    Args:
+        offers: OFFER (T,), in the order of the types that rows and roles name.
+        jobs: records (J,) with at least the fields id and tenant, by id.
+        starts: (J + 1,), job i has rows[starts[i] : starts[i + 1]].
+        rows: records (R,) with at least the fields type, max_price, keep_price and accepted_at of TABLE_ROW.
+        roles: those of exactly these jobs and rows.
     """
-    if row.max_price is None:
-        return offer.cap
-    return max(row.max_price, row.keep_price) if keep and row.keep_price is not None else row.max_price
+    twice = (roles.jobs["on"] != NONE) & (roles.jobs["to"] != NONE)
+    owners = np.repeat(np.arange(len(jobs)), 1 + twice)
+    is_source = np.zeros(len(owners), dtype=np.bool_)
+    is_source[1:] = owners[1:] == owners[:-1]
+    participants = _participants(jobs, roles.jobs, owners, is_source)
+    held = _held(starts, rows, participants, owners)
+    places, own_starts = _tables(starts, roles, owners, held)
+    kept = np.zeros(len(rows), dtype=np.bool_)
+    kept[held[held != NONE]] = True
+    bids = np.empty(len(places), dtype=ROW)
+    bids["offer"] = rows["type"][places]
+    bids["bid"] = stated(offers, rows, places, kept[places])
+    bids["accepted_at"] = rows["accepted_at"][places]
+    return Book(offers, participants, own_starts, bids)
 
 
-def _type(tenure: Tenure | None) -> int | None:
-    return None if tenure is None else tenure.type
+def stated(types: Records, rows: Records, places: IntArray, kept: BoolArray) -> IntArray:
+    """Return what the rows at these places bid, each at its max price or, where `kept`, at its keep price.
+
+    A keep price counts as at least the max price: an agent may raise a max price above it, and a job that bid less to
+    stay than to come would never rest.
+    """
+    bids: IntArray = rows["max_price"][places]
+    keeping = np.flatnonzero(kept & (bids != NONE))
+    bids[keeping] = np.maximum(bids[keeping], rows["keep_price"][places[keeping]])
+    capped = np.flatnonzero(bids == NONE)
+    bids[capped] = types["cap"][rows["type"][places[capped]]]
+    return bids
 
 
-def _holder(
-    participant: int, job: int, tenant: int, rows: Sequence[TableRow], type_id: int, offers: Mapping[int, TypeOffer]
-) -> Participant:
-    """Return the one-row participant for a unit that a job on two units sits on."""
-    row = next((row for row in rows if row.type == type_id), None)
-    table = (_row(row, offers[type_id], keep=True),) if row is not None and type_id in offers else ()
-    return Participant(participant, job, tenant, table, type_id)
+def _participants(jobs: Records, roles: Records, owners: IntArray, is_source: BoolArray) -> Records:
+    """Return the participants of the jobs that own them; is_source: for the unit that its job is moving away from."""
+    ids = jobs["id"][owners]
+    on, to, award = (roles[name][owners] for name in ("on", "to", "award"))
+    participants = np.empty(len(owners), dtype=PARTICIPANT)
+    participants["id"] = np.where(is_source, source_participant_of(ids), participant_of(ids))
+    participants["job"], participants["tenant"] = ids, jobs["tenant"][owners]
+    seat = np.where(award != NONE, award, on)
+    participants["holds"] = np.where(is_source | (to == NONE), seat, to)
+    participants["waits"] = award != NONE
+    return participants
 
 
-def _awake_rows(rows: Sequence[TableRow], role: Role) -> Iterator[tuple[TableRow, bool]]:
-    """Yield the rows that take part, each with whether it bids its keep price."""
-    held = next((place for place, row in enumerate(rows) if row.type == role.on), -1)
-    for place, row in enumerate(rows):
-        if place >= held or (role.seeks and row.type not in role.closed):
-            yield row, place == held
+def _held(starts: IntArray, rows: Records, participants: Records, owners: IntArray) -> IntArray:
+    """Return the row of the unit that each participant sits on; NONE where it sits on none or has no such row."""
+    held = np.full(len(participants), NONE)
+    seated = np.flatnonzero((participants["holds"] != NONE) & (participants["waits"] == 0))
+    held[seated] = row_for(starts, rows, owners[seated], participants["holds"][seated])
+    return held
 
 
-def _row(row: TableRow, offer: TypeOffer, *, keep: bool) -> Row:
-    return Row(row.type, stated(row, offer, keep=keep), row.accepted_at)
+def _tables(starts: IntArray, roles: Roles, owners: IntArray, held: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the rows of every participant, places in the jobs' rows, and where each one's begin.
+
+    A job on two units bids for each of them alone. Any other bids from the row that it holds downwards, for the rows
+    above too if it seeks, and for all of them if it holds none.
+    """
+    alone, seeks = roles.jobs["to"][owners] != NONE, roles.jobs["seeks"][owners] == 1
+    firsts = np.where(alone | ((held != NONE) & ~seeks), held, starts[owners])
+    ends = np.where(alone, np.where(held == NONE, NONE, held + 1), starts[owners + 1])
+    places, _ = spans(firsts, ends - firsts)
+    own_starts = offsets(ends - firsts)
+    if not roles.closed.any():
+        return places, own_starts
+    awake = ~roles.closed[places]
+    return places[awake], offsets(awake)[own_starts]
