@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 NoticeReason = Literal["outbid", "below_base", "claimed", "drained"]
-MARKET_REASONS: frozenset[str] = frozenset({"outbid", "below_base", "claimed", "drained"})
+MARKET_REASONS: tuple[NoticeReason, ...] = ("outbid", "below_base", "claimed", "drained")
 ReturnReason = Literal["seek_expired", "lost", "not_needed"]
 
 

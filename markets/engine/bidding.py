@@ -1,56 +1,44 @@
 """From the floor to the book: what every job bids at this instant, and what it pays (MECHANISM section 2)."""
 
-from collections import defaultdict
+import numpy as np
 
-from markets.engine.book import Book, Offer
+from markets.engine.book import NONE, OFFER, Book, IntArray, Records
 from markets.engine.clearing import Clearing
-from markets.engine.floor import Floor, FloorJob, Tenure, TypeOffer
-from markets.engine.roles import Role, participants, role_of, stated
+from markets.engine.floor import Floor
+from markets.engine.places import row_for
+from markets.engine.roles import Roles, book_from, stated
 
 
-def book_as_it_stands(floor: Floor) -> Book:
-    """Return the book of a floor on which every tenure counts."""
-    supply: dict[int, int] = defaultdict(int)
-    for unit in floor.units:
-        supply[unit.type] += unit.usable
-    offers = {offer.id: offer for offer in floor.types}
-    roles = roles_as_they_stand(floor)
-    return Book(
-        offers=tuple(Offer(offer.id, supply[offer.id], offer.base, offer.cap) for offer in floor.types),
-        participants=tuple(
-            participant
-            for job in floor.jobs
-            for participant in participants(job.id, job.tenant, job.rows, roles[job.id], offers)
-        ),
-    )
+def book_as_it_stands(floor: Floor, roles: Roles) -> Book:
+    """Return the book of a floor on which every tenure counts, its jobs in these roles."""
+    return book_from(offers_of(floor), floor.jobs, floor.starts, floor.rows, roles)
 
 
-def roles_as_they_stand(floor: Floor) -> dict[int, Role]:
-    """Return the role of every job of a floor on which every tenure counts."""
-    usable = {unit.id for unit in floor.units if unit.usable}
-    return {job.id: role_of(job, floor.now, usable) for job in floor.jobs}
+def offers_of(floor: Floor) -> Records:
+    """Return what the cluster offers of every type."""
+    offers = np.empty(len(floor.types), dtype=OFFER)
+    offers["type"], offers["base"], offers["cap"] = (floor.types[name] for name in ("id", "base", "cap"))
+    usable = floor.units["type"][floor.units["usable"] == 1]
+    offers["supply"] = np.bincount(usable, minlength=len(floor.types))
+    return offers
 
 
-def own_bid(job: FloorJob, offer: TypeOffer) -> int:
-    """Return the most a job pays where it sits: its keep price, at most the cap; the base price without a row."""
-    row = job.row(offer.id)
-    return offer.base if row is None else min(offer.cap, stated(row, offer, keep=True))
+def own_bids(floor: Floor, tenures: IntArray) -> IntArray:
+    """Return the most that jobs pay for these tenures: the keep price, at most the cap; without a row the base price."""
+    jobs, types = floor.tenures["job"][tenures], floor.tenures["type"][tenures]
+    rows = row_for(floor.starts, floor.rows, jobs, types)
+    bids: IntArray = floor.types["base"][types]
+    there = np.flatnonzero(rows != NONE)
+    keep = stated(floor.types, floor.rows, rows[there], np.ones(len(there), dtype=np.bool_))
+    bids[there] = np.minimum(floor.types["cap"][types[there]], keep)
+    return bids
 
 
-def tenures(job: FloorJob) -> tuple[Tenure, ...]:
-    """Return every lease of the job that occupies a unit."""
-    own = tuple(tenure for tenure in (job.source, job.destination) if tenure is not None)
-    return own + job.closing
+def prices_paid(floor: Floor, clearing: Clearing) -> IntArray:
+    """Return what every tenure pays from now on: the lease price in force, never above its own bid there.
 
-
-def prices_paid(floor: Floor, clearing: Clearing) -> dict[int, int]:
-    """Return what every occupied lease pays from now on: the lease price in force, never above its own bid there.
-
-    Micro-dollars per hour by lease. Whether a lease is billed at all (only once active) is the applier's to know.
+    Micro-dollars per hour (L,). Whether a lease is billed at all (only once active) is the applier's to know.
     """
-    offers = {offer.id: offer for offer in floor.types}
-    return {
-        tenure.lease: min(clearing.prices[tenure.type].lease, own_bid(job, offers[tenure.type]))
-        for job in floor.jobs
-        for tenure in tenures(job)
-    }
+    leases = np.array([clearing.prices[type_id].lease for type_id in floor.types["id"].tolist()], dtype=np.int64)
+    paid: IntArray = np.minimum(leases[floor.tenures["type"]], own_bids(floor, np.arange(len(floor.tenures))))
+    return paid

@@ -1,10 +1,14 @@
 """What the passing of time alone does to a floor: seek deadlines, cool-downs, and when to look again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from markets.engine.actions import Action, CoolDown, ReturnDestination, ReturnReason
-from markets.engine.floor import Floor, FloorJob, Tenure
+from markets.engine.book import NONE, IntArray
+from markets.engine.floor import Floor
+from markets.engine.places import BoolArray, column, on_usable_unit, row_for, rows_above
 
 COOL_DOWN_US = 60_000_000
 
@@ -14,7 +18,10 @@ def next_deadline(floor: Floor) -> int | None:
 
     It lies in the past when it is already due.
     """
-    return min((instant for job in floor.jobs for instant in _deadlines(job, floor.now)), default=None)
+    notices = column(floor.tenures, "notice_deadline", floor.jobs["source"])
+    instants = np.concatenate((notices, _seek_deadlines(floor), _ends_of_cool_downs(floor)))
+    ahead = instants[instants != NONE]
+    return int(ahead.min()) if len(ahead) else None
 
 
 def cool_down(previous_us: int, *, first_us: int = COOL_DOWN_US) -> int:
@@ -24,61 +31,64 @@ def cool_down(previous_us: int, *, first_us: int = COOL_DOWN_US) -> int:
 
 def without_spent_destinations(floor: Floor) -> tuple[Floor, tuple[Action, ...]]:
     """Return the floor as if destinations past their seek deadline or on unusable units were given back already."""
-    usable = {unit.id for unit in floor.units if unit.usable}
-    actions: list[Action] = []
-    jobs = []
-    for job in floor.jobs:
-        reason = _spent(job, floor.now, usable)
-        if job.destination is not None and reason is not None:
-            actions += abort(job, job.destination, reason)
-            jobs.append(_without_destination(job, floor.now))
-        else:
-            jobs.append(job)
-    return replace(floor, jobs=tuple(jobs)), tuple(actions)
+    lost = (floor.jobs["destination"] != NONE) & ~on_usable_unit(floor, floor.jobs["destination"])
+    deadlines = _seek_deadlines(floor)
+    spent = np.flatnonzero(lost | ((deadlines != NONE) & (deadlines <= floor.now)))
+    if not len(spent):
+        return floor, ()
+    reasons: list[ReturnReason] = ["lost" if is_lost else "seek_expired" for is_lost in lost[spent]]
+    return _without_destinations(floor, spent), tuple(give_back(floor, spent, reasons))
 
 
-def _spent(job: FloorJob, now: int, usable: set[int]) -> ReturnReason | None:
-    """Return why the destination cannot be kept, apart from what the clearing will say."""
-    if job.destination is None:
-        return None
-    if job.destination.unit not in usable:
-        return "lost"
-    return "seek_expired" if any(deadline <= now for deadline in _seek_deadlines(job)) else None
+def give_back(floor: Floor, jobs: IntArray, reasons: Sequence[ReturnReason]) -> Iterator[Action]:
+    """Yield what gives the destinations of these jobs back, and closes the row of each that was an upgrade."""
+    destinations = floor.tenures[floor.jobs["destination"][jobs]]
+    cooling = is_upgrade(floor, jobs, destinations["type"])
+    types = floor.types["id"][destinations["type"]].tolist()
+    leases, ids = destinations["lease"].tolist(), floor.jobs["id"][jobs].tolist()
+    for lease, job, type_id, cools, reason in zip(leases, ids, types, cooling, reasons, strict=True):
+        yield ReturnDestination(lease, job, reason)
+        if cools:
+            yield CoolDown(job, type_id)
 
 
-def _without_destination(job: FloorJob, now: int) -> FloorJob:
-    """Return the job with its destination on the way out and, for an upgrade, that row closed."""
-    destination = job.destination
-    assert destination is not None
-    rows = job.rows
-    if is_upgrade(job, destination.type):
-        rows = tuple(replace(row, closed_until=now + 1) if row.type == destination.type else row for row in rows)
-    return replace(job, rows=rows, destination=None, seek_deadline=None, closing=(*job.closing, destination))
+def is_upgrade(floor: Floor, jobs: IntArray, types: IntArray) -> BoolArray:
+    """Return for each of these jobs whether it runs and the type beside it stands above the one that it runs on.
+
+    A type without a row counts as above all that have one.
+    """
+    on = column(floor.tenures, "type", floor.jobs["source"][jobs])
+    wanted = row_for(floor.starts, floor.rows, jobs, types)
+    above: BoolArray = (on != NONE) & (wanted < row_for(floor.starts, floor.rows, jobs, on))
+    return above
 
 
-def abort(job: FloorJob, destination: Tenure, reason: ReturnReason) -> Iterator[Action]:
-    """Yield what gives a destination back, and closes its row if it was an upgrade."""
-    yield ReturnDestination(destination.lease, job.id, reason)
-    if is_upgrade(job, destination.type):
-        yield CoolDown(job.id, destination.type)
+def _without_destinations(floor: Floor, jobs: IntArray) -> Floor:
+    """Return the floor with the destinations of these jobs on the way out and, for an upgrade, that row closed."""
+    types = column(floor.tenures, "type", floor.jobs["destination"][jobs])
+    upgrades = is_upgrade(floor, jobs, types)
+    rows = row_for(floor.starts, floor.rows, jobs[upgrades], types[upgrades])
+    present = replace(floor, jobs=floor.jobs.copy(), rows=floor.rows.copy())
+    present.jobs["destination"][jobs] = present.jobs["seek_deadline"][jobs] = NONE
+    present.rows["closed_until"][rows[rows != NONE]] = floor.now + 1
+    return present
 
 
-def is_upgrade(job: FloorJob, type_id: int) -> bool:
-    """Return whether the type stands above the one that the job runs on in its table."""
-    return job.source is not None and job.rank(type_id) < job.rank(job.source.type)
+def _seek_deadlines(floor: Floor) -> IntArray:
+    """Return when each job gives its destination back, or NONE.
+
+    While the source is under notice, that deadline decides instead.
+    """
+    moves = floor.jobs["destination"] != NONE
+    under_notice = column(floor.tenures, "notice", floor.jobs["source"]) != NONE
+    return np.where(moves & ~under_notice, floor.jobs["seek_deadline"], NONE)
 
 
-def _deadlines(job: FloorJob, now: int) -> Iterator[int]:
-    if job.source is not None and job.source.notice is not None:
-        yield job.source.notice.deadline
-    yield from _seek_deadlines(job)
-    if job.seeking and job.source is not None and job.destination is None:
-        held = job.rank(job.source.type)
-        yield from (row.closed_until for row in job.rows[: max(held, 0)] if row.closed_until > now)
-
-
-def _seek_deadlines(job: FloorJob) -> Iterator[int]:
-    """Yield when the destination is given back; while the source is under notice, that deadline decides instead."""
-    under_notice = job.source is not None and job.source.notice is not None
-    if job.destination is not None and job.seek_deadline is not None and not under_notice:
-        yield job.seek_deadline
+def _ends_of_cool_downs(floor: Floor) -> IntArray:
+    """Return the instants to come at which rows of seeking jobs wake."""
+    jobs = floor.jobs
+    seekers = np.flatnonzero((jobs["seeking"] == 1) & (jobs["source"] != NONE) & (jobs["destination"] == NONE))
+    on = column(floor.tenures, "type", jobs["source"][seekers])
+    above, _ = rows_above(floor.starts, seekers, row_for(floor.starts, floor.rows, seekers, on))
+    ends: IntArray = floor.rows["closed_until"][above]
+    return ends[ends > floor.now]

@@ -7,10 +7,10 @@ differences between what the clearing says and who sits where.
 `plan` is idempotent: applying it and planning again at the same instant asks only for what has become possible since.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+
+import numpy as np
 
 from markets.engine.actions import (
     MARKET_REASONS,
@@ -21,24 +21,25 @@ from markets.engine.actions import (
     GiveNotice,
     HandOver,
     LapseMove,
-    NoticeReason,
     OpenAward,
     ReturnDestination,
+    ReturnReason,
     WithdrawNotice,
 )
-from markets.engine.bidding import book_as_it_stands, own_bid, prices_paid, roles_as_they_stand, tenures
-from markets.engine.book import Book, participant_of, source_participant_of
+from markets.engine.bidding import book_as_it_stands, own_bids, prices_paid
+from markets.engine.book import NONE, Book, IntArray, Records, record
 from markets.engine.clearing import RULES, Clearing
 from markets.engine.deadlines import (
     COOL_DOWN_US,
-    abort,
     cool_down,
+    give_back,
     is_upgrade,
     next_deadline,
     without_spent_destinations,
 )
-from markets.engine.floor import Floor, FloorJob, Tenure, Unit
-from markets.engine.roles import Role
+from markets.engine.floor import ACTIVE, MARKET_REASONS_END, Floor
+from markets.engine.places import BoolArray, column, on_usable_unit, row_for
+from markets.engine.roles import Roles, is_source, roles_as_they_stand
 
 __all__ = [
     "COOL_DOWN_US",
@@ -64,220 +65,242 @@ __all__ = [
 ]
 
 LEASES_PER_JOB = 2
-_Fate: TypeAlias = Literal["kept", "outgrown"] | NoticeReason
-"""Of the unit a job runs on: it keeps it, it has won a better row, or why it loses it."""
+
+# The fate of the unit that a job runs on: why the job loses it, a place in MARKET_REASONS, or one of these.
+_OUTBID, _BELOW_BASE, _CLAIMED, _DRAINED = range(len(MARKET_REASONS))
+_KEPT, _OUTGROWN = NONE, -2
+"""It keeps the unit; it has won a better row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A clearing of the whole book and the actions that bring the floor towards it, in the order to apply them."""
+    """A clearing of the whole book and the actions that bring the floor towards it, in the order to apply them.
+
+    roles: what the floor's jobs are in that book besides their bids.
+    """
 
     clearing: Clearing
     actions: tuple[Action, ...]
-    book: Book
+    roles: Roles
+
+    @property
+    def book(self) -> Book:
+        """The book that was cleared."""
+        return self.clearing.book
 
 
 def book_of(floor: Floor) -> Book:
     """Return the book that the floor puts forward at this instant (MECHANISM section 2)."""
-    return book_as_it_stands(without_spent_destinations(floor)[0])
+    present, _ = without_spent_destinations(floor)
+    return book_as_it_stands(present, roles_as_they_stand(present))
 
 
-def roles_of(floor: Floor) -> dict[int, Role]:
-    """Return what every job is in that book besides its bids, by job."""
+def roles_of(floor: Floor) -> Roles:
+    """Return what every job is in that book besides its bids."""
     return roles_as_they_stand(without_spent_destinations(floor)[0])
 
 
-def plan(floor: Floor, rule: str = "launch_table") -> Plan:
-    """Clear the book by the named rule and say what has to happen (MECHANISM section 3)."""
+def plan(floor: Floor, rule: str = "launch_table", former: Clearing | None = None) -> Plan:
+    """Clear the book by the named rule and say what has to happen (MECHANISM section 3).
+
+    A former clearing of about the same book may save time; it never changes the plan.
+    """
     present, returned = without_spent_destinations(floor)
-    book = book_as_it_stands(present)
-    clearing = RULES[rule](book)
-    return Plan(clearing, (*returned, *_Planner(present, clearing).actions()), book)
+    roles = roles_as_they_stand(present)
+    clearing = RULES[rule](book_as_it_stands(present, roles), former)
+    return Plan(clearing, (*returned, *_Planner(present, clearing).actions()), roles)
 
 
-def gives_source_back(job: FloorJob) -> bool:
-    """Return whether the job, at its moment (now or its next checkpoint, state saved), leaves the unit it runs on.
+def gives_source_back(floor: Floor) -> BoolArray:
+    """Return for every job whether, at its moment (now or its next checkpoint, state saved), it leaves where it runs.
 
     It does when its destination is active. It does without one, for the queue and with its award, when its unit is
     claimed, or when it is under any notice and its agent has said migrate: so cycles of swaps dissolve.
     """
-    if job.source is None:
-        return False
-    if job.destination is not None and job.destination.state == "active":
-        return True
-    notice = job.source.notice
-    return notice is not None and (job.leaving or (notice.reason == "claimed" and job.destination is None))
+    jobs = floor.jobs
+    ready = column(floor.tenures, "state", jobs["destination"]) == ACTIVE
+    under_notice = column(floor.tenures, "notice", jobs["source"]) != NONE
+    claimed = column(floor.tenures, "notice_reason", jobs["source"]) == _CLAIMED
+    leaves = under_notice & ((jobs["leaving"] == 1) | (claimed & (jobs["destination"] == NONE)))
+    gives: BoolArray = (jobs["source"] != NONE) & (ready | leaves)
+    return gives
+
+
+_WIN = record("type", "since", "job", "award", "has_room")
+"""An award in line for a unit: type is a place, job and award are ids, award is NONE where this plan opens it."""
 
 
 class _Planner:
-    """One plan in the making: a present floor, its clearing, and what they leave of every type."""
+    """One plan in the making, by job: what the clearing gives it, the fate of the unit it runs on, and what it wins.
+
+    assigned: the type, for a job on two units at its destination. wins: that type where the job does not sit on it.
+    Fates are those of the jobs in `running` only, and so are `sources`, their tenures.
+    """
 
     def __init__(self, floor: Floor, clearing: Clearing) -> None:
         self.floor = floor
-        self.clearing = clearing
-        self.offers = {offer.id: offer for offer in floor.types}
-        self.usable = {unit.id for unit in floor.units if unit.usable}
-        self.free = _free_units(floor.units)
-        self.fates = {job.id: self._fate(job, job.source) for job in floor.jobs if job.source is not None}
-        self.waiting: dict[int, list[_Win]] = defaultdict(list)
-        self.staying: set[int] = set()
-        self.leaving: dict[int, int] = defaultdict(int)
+        self.assigned, at_source = _assigned(floor, clearing)
+        self.running = np.flatnonzero(floor.jobs["source"] != NONE)
+        self.sources = floor.tenures[floor.jobs["source"][self.running]]
+        self.fates = self._fates(at_source[self.running])
+        self.wins = np.where(floor.jobs["destination"] == NONE, self.assigned, NONE)
+        self.wins[self.running[self.fates == _KEPT]] = NONE
 
     def actions(self) -> Iterator[Action]:
-        """Yield destinations given back, awards, hand-overs, then notices: each reads what the one before left."""
-        for job in self.floor.jobs:
-            yield from self._destination(job)
-        self._count_leavers()
-        for job in self.floor.jobs:
-            yield from self._award(job)
-        yield from self._hand_overs()
-        yield from self._notices()
+        """Yield destinations given back, awards, hand-overs, then notices."""
+        gone, reasons = self._pointless()
+        yield from give_back(self.floor, gone, reasons)
+        yield from self._awards()
+        line, free = self._line(), self._free_units()
+        yield from self._hand_overs(line, free)
+        kinds = len(self.floor.types)
+        waiting = np.bincount(line["type"], minlength=kinds) - np.bincount(free["type"], minlength=kinds)
+        yield from self._notices(waiting - self._leaving(gone))
 
-    def _assigned(self, job: FloorJob) -> int | None:
-        return self.clearing.assignment[participant_of(job.id)]
+    def _fates(self, assigned: IntArray) -> IntArray:
+        """Return what the clearing means for the units that jobs run on, from the types that it gives them there."""
+        seats, types = self.floor.jobs["source"][self.running], self.sources["type"]
+        outgrown = (assigned != NONE) & is_upgrade(self.floor, self.running, assigned)
+        below_base = own_bids(self.floor, seats) < self.floor.types["base"][types]
+        fates: IntArray = np.select(
+            [~on_usable_unit(self.floor, seats), assigned == types, outgrown, below_base],
+            [_DRAINED, _KEPT, _OUTGROWN, _BELOW_BASE],
+            default=_OUTBID,
+        )
+        return fates
 
-    def _fate(self, job: FloorJob, source: Tenure) -> _Fate:
-        """Return what the clearing means for the unit that the job runs on."""
-        if source.unit not in self.usable:
-            return "drained"
-        assigned = self._assigned(job)
-        if job.destination is not None:
-            assigned = self.clearing.assignment[source_participant_of(job.id)]
-        if assigned == source.type:
-            return "kept"
-        if assigned is not None and is_upgrade(job, assigned):
-            return "outgrown"
-        offer = self.offers[source.type]
-        return "below_base" if own_bid(job, offer) < offer.base else "outbid"
+    def _pointless(self) -> tuple[IntArray, list[ReturnReason]]:
+        """Return the jobs whose destination is lost, or was a fall-back that is not needed any more, and which of both."""
+        jobs = self.floor.jobs
+        destinations = jobs["destination"][self.running]
+        to = column(self.floor.tenures, "type", destinations)
+        stays = (self.fates == _KEPT) & (jobs["leaving"][self.running] == 0)
+        lost = (destinations != NONE) & (self.assigned[self.running] == NONE)
+        unneeded = (destinations != NONE) & ~lost & stays & ~is_upgrade(self.floor, self.running, to)
+        gone = np.flatnonzero(lost | unneeded)
+        return self.running[gone], ["lost" if is_lost else "not_needed" for is_lost in lost[gone]]
 
-    def _destination(self, job: FloorJob) -> Iterator[Action]:
-        """Abort a migration whose destination is lost, or was a fall-back that is not needed any more."""
-        source, destination = job.source, job.destination
-        if source is None or destination is None:
-            return
-        if self._assigned(job) is None:
-            yield from abort(job, destination, "lost")
-        elif not job.leaving and not is_upgrade(job, destination.type) and self.fates[job.id] == "kept":
-            yield ReturnDestination(destination.lease, job.id, "not_needed")
-        else:
-            self.staying.add(destination.lease)
+    def _awards(self) -> Iterator[Action]:
+        """Close the awards that the clearing does not repeat, open those that it makes."""
+        jobs, types = self.floor.jobs, self.floor.types["id"].tolist()
+        closing = (jobs["award"] != NONE) & (jobs["award_type"] != self.wins)
+        opening = (self.wins != NONE) & (jobs["award_type"] != self.wins)
+        changed = np.flatnonzero(closing | opening)
+        cooling = closing[changed] & self._falls_short(changed)
+        held = jobs[["id", "award", "award_type"]][changed].tolist()
+        marks = zip(closing[changed], cooling, opening[changed], strict=True)
+        wins = self.wins[changed].tolist()
+        for (job, award, award_type), (closes, cools, opens), win in zip(held, marks, wins, strict=True):
+            if closes:
+                yield CloseAward(award, job)
+            if cools:
+                yield CoolDown(job, types[award_type])
+            if opens:
+                yield OpenAward(job, types[win])
 
-    def _count_leavers(self) -> None:
-        """Count the occupied units that become free whether or not anybody claims them.
+    def _falls_short(self, jobs: IntArray) -> BoolArray:
+        """Return whether the award of each of these jobs was an upgrade and nothing as good takes its place."""
+        floor = self.floor
+        awards, wins = floor.jobs["award_type"][jobs], self.wins[jobs]
+        worse = row_for(floor.starts, floor.rows, jobs, wins) > row_for(floor.starts, floor.rows, jobs, awards)
+        falls: BoolArray = is_upgrade(floor, jobs, awards) & ((wins == NONE) | worse)
+        return falls
+
+    def _line(self) -> Records:
+        """Return the awards that wait, by type, then since when, then job."""
+        jobs = self.floor.jobs
+        winners = np.flatnonzero(self.wins != NONE)
+        leases = np.bincount(self.floor.tenures["job"], minlength=len(jobs))
+        line = np.empty(len(winners), dtype=_WIN)
+        line["type"], line["job"] = self.wins[winners], jobs["id"][winners]
+        repeated = jobs["award_type"][winners] == line["type"]
+        line["since"] = np.where(repeated, jobs["award_since"][winners], self.floor.now)
+        line["award"] = np.where(repeated, jobs["award"][winners], NONE)
+        line["has_room"] = leases[winners] < LEASES_PER_JOB
+        return line[np.lexsort((line["job"], line["since"], line["type"]))]
+
+    def _free_units(self) -> Records:
+        """Return the unoccupied usable units, by type, then id."""
+        units = self.floor.units
+        free = units[(units["usable"] == 1) & (units["lease"] == NONE)]
+        by_type: Records = free[np.argsort(free["type"], kind="stable")]
+        return by_type
+
+    def _hand_overs(self, line: Records, free: Records) -> Iterator[Action]:
+        """Give free units to the earliest awards of their type whose jobs have room for one more lease."""
+        takers = line[line["has_room"] == 1]
+        places = np.arange(len(takers)) - np.searchsorted(takers["type"], takers["type"])
+        places += np.searchsorted(free["type"], takers["type"])
+        served = np.flatnonzero(places < np.searchsorted(free["type"], takers["type"], side="right"))
+        types = self.floor.types["id"][takers["type"][served]].tolist()
+        units = free["id"][places[served]].tolist()
+        who = takers[["job", "award"]][served].tolist()
+        for (job, award), type_id, unit in zip(who, types, units, strict=True):
+            yield HandOver(job, type_id, unit, None if award == NONE else award)
+
+    def _leaving(self, gone: IntArray) -> IntArray:
+        """Count by type the occupied units that become free whether or not anybody claims them.
 
         Whoever is not a source or a destination that stays is leaving, leases of finished jobs among them.
         """
-        for job in self.floor.jobs:
-            if job.source is not None and self.fates[job.id] in ("kept", "outgrown"):
-                self.staying.add(job.source.lease)
-        for unit in self.floor.units:
-            if unit.usable and unit.lease is not None and unit.lease not in self.staying:
-                self.leaving[unit.type] += 1
+        floor, units = self.floor, self.floor.units
+        destinations = floor.jobs["destination"][np.setdiff1d(self.running, gone, assume_unique=True)]
+        sitting = self.sources["lease"][(self.fates == _KEPT) | (self.fates == _OUTGROWN)]
+        staying = np.concatenate((floor.tenures["lease"][destinations[destinations != NONE]], sitting))
+        occupied = units[(units["usable"] == 1) & (units["lease"] != NONE)]
+        return np.bincount(occupied["type"][~np.isin(occupied["lease"], staying)], minlength=len(floor.types))
 
-    def _award(self, job: FloorJob) -> Iterator[Action]:
-        """Close the award that the clearing does not repeat, open the one it makes, and note who waits."""
-        wins = self._win(job)
-        award = job.award
-        if award is not None and award.type != wins:
-            yield CloseAward(award.id, job.id)
-            if is_upgrade(job, award.type) and (wins is None or job.rank(wins) > job.rank(award.type)):
-                yield CoolDown(job.id, award.type)
-        if wins is None:
-            return
-        if award is not None and award.type == wins:
-            self.waiting[wins].append(_Win(award.since, job.id, award.id, _room(job)))
-        else:
-            yield OpenAward(job.id, wins)
-            self.waiting[wins].append(_Win(self.floor.now, job.id, None, _room(job)))
+    def _notices(self, needed: IntArray) -> Iterator[Action]:
+        """Give, withdraw and execute notices; a wish to leave lapses where there is nothing to leave for.
 
-    def _win(self, job: FloorJob) -> int | None:
-        """Return the type that the job is assigned and does not sit on."""
-        if job.destination is not None or self.fates.get(job.id) == "kept":
-            return None
-        return self._assigned(job)
-
-    def _hand_overs(self) -> Iterator[Action]:
-        """Give free units to the earliest awards of their type whose jobs have room for one more lease."""
-        for type_id in sorted(self.waiting):
-            free = self.free[type_id]
-            still_waiting = []
-            for win in sorted(self.waiting[type_id]):
-                if free and win.has_room:
-                    yield HandOver(win.job, type_id, free.pop(), win.award)
-                else:
-                    still_waiting.append(win)
-            self.waiting[type_id] = still_waiting
-
-    def _notices(self) -> Iterator[Action]:
-        """Give, withdraw and execute notices; a wish to leave lapses where there is nothing to leave for."""
-        claimed = self._claimed()
-        for job in self.floor.jobs:
-            source = job.source
-            if source is None:
-                continue
-            fate = self.fates[job.id]
-            if fate == "kept" and job.leaving and job.destination is None:
-                yield LapseMove(job.id)
-            yield from self._notice(job, source, _grounds(fate, claimed=source.lease in claimed))
-
-    def _notice(self, job: FloorJob, source: Tenure, reason: NoticeReason | None) -> Iterator[Action]:
-        notice = source.notice
-        if notice is None:
-            if reason is not None:
-                yield GiveNotice(source.lease, job.id, reason, self.floor.now + self.floor.notice_us)
-        elif reason is None and notice.reason in MARKET_REASONS:
-            yield WithdrawNotice(notice.id, source.lease, job.id)
-        elif notice.deadline <= self.floor.now:
-            yield ExecuteNotice(notice.id, source.lease, job.id)
-
-    def _claimed(self) -> set[int]:
-        """Return the leases of winners of a better row whose units are needed by waiting awards.
-
-        Those already under notice come first, so that a notice does not wander, then the lowest bids.
+        needed: how many more units of every type its waiting awards need than are free or leaving.
         """
-        leavers: dict[int, list[tuple[bool, int, int, int]]] = defaultdict(list)
-        for job in self.floor.jobs:
-            source = job.source
-            if source is not None and self.fates[job.id] == "outgrown":
-                bid = own_bid(job, self.offers[source.type])
-                leavers[source.type].append((source.notice is None, bid, -job.id, source.lease))
-        return {
-            lease
-            for type_id, candidates in leavers.items()
-            for *_, lease in sorted(candidates)[: self._needed(type_id)]
-        }
+        now, jobs, notice = self.floor.now, self.floor.jobs[self.running], self.sources["notice"]
+        grounds = self._grounds(needed)
+        lapses = (self.fates == _KEPT) & (jobs["leaving"] == 1) & (jobs["destination"] == NONE)
+        gives = (notice == NONE) & (grounds != NONE)
+        withdraws = (notice != NONE) & (grounds == NONE) & (self.sources["notice_reason"] < MARKET_REASONS_END)
+        executes = (notice != NONE) & ~withdraws & (self.sources["notice_deadline"] <= now)
+        changed = np.flatnonzero(lapses | gives | withdraws | executes)
+        marks = zip(lapses[changed], gives[changed], withdraws[changed], executes[changed], strict=True)
+        who = zip(jobs["id"][changed].tolist(), self.sources["lease"][changed].tolist(), strict=True)
+        what = zip(grounds[changed].tolist(), notice[changed].tolist(), strict=True)
+        for (lapse, give, withdraw, execute), (job, lease), (reason, number) in zip(marks, who, what, strict=True):
+            if lapse:
+                yield LapseMove(job)
+            if give:
+                yield GiveNotice(lease, job, MARKET_REASONS[reason], now + self.floor.notice_us)
+            if withdraw:
+                yield WithdrawNotice(number, lease, job)
+            if execute:
+                yield ExecuteNotice(number, lease, job)
 
-    def _needed(self, type_id: int) -> int:
-        """Return how many more units of a type its waiting awards need than are free or leaving."""
-        return max(0, len(self.waiting[type_id]) - len(self.free[type_id]) - self.leaving[type_id])
+    def _grounds(self, needed: IntArray) -> IntArray:
+        """Return for what each job is to be under notice, a place in MARKET_REASONS, or NONE.
+
+        Of the winners of a better row those whose units are needed are claimed: those already under notice come first,
+        so that a notice does not wander, then the lowest bids.
+        """
+        outgrown = np.flatnonzero(self.fates == _OUTGROWN)
+        leavers, seats = self.sources[outgrown], self.floor.jobs["source"][self.running[outgrown]]
+        bids, fresh = own_bids(self.floor, seats), leavers["notice"] == NONE
+        order = np.lexsort((-leavers["job"], bids, fresh, leavers["type"]))
+        types = leavers["type"][order]
+        claimed = np.arange(len(order)) - np.searchsorted(types, types) < needed[types]
+        grounds = self.fates.copy()
+        grounds[outgrown] = NONE
+        grounds[outgrown[order[claimed]]] = _CLAIMED
+        return grounds
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Win:
-    """An award in line for a unit, ordered by since when it waits, then by job."""
+def _assigned(floor: Floor, clearing: Clearing) -> tuple[IntArray, IntArray]:
+    """Return for every job the type that the clearing gives it, and the one it gives it for the unit it runs on.
 
-    since: int
-    job: int
-    award: int | None
-    has_room: bool
-
-
-def _grounds(fate: _Fate, *, claimed: bool) -> NoticeReason | None:
-    """Return for what a job with this fate is to be under notice, if at all."""
-    if fate == "outgrown":
-        return "claimed" if claimed else None
-    return None if fate == "kept" else fate
-
-
-def _room(job: FloorJob) -> bool:
-    """Return whether the job may occupy one more unit."""
-    return len(tenures(job)) < LEASES_PER_JOB
-
-
-def _free_units(units: Iterable[Unit]) -> dict[int, list[int]]:
-    """Return the unoccupied usable units by type, the lowest id last."""
-    free: dict[int, list[int]] = defaultdict(list)
-    for unit in sorted(units, key=lambda unit: -unit.id):
-        if unit.usable and unit.lease is None:
-            free[unit.type].append(unit.id)
-    return free
+    They differ for a job on two units, which the unit that it moves away from takes part beside.
+    """
+    people = clearing.book.participants
+    beside = is_source(people)
+    assigned = clearing.assigned[~beside]
+    at_source = assigned.copy()
+    at_source[np.searchsorted(floor.jobs["id"], people["job"][beside])] = clearing.assigned[beside]
+    return assigned, at_source

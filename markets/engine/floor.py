@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from markets.engine.actions import MARKET_REASONS
 from markets.engine.book import NONE, IntArray, Records, record
 
 TYPE = record("id", "base", "cap")
@@ -49,13 +50,12 @@ closed_until: a running job does not seek this row before that instant, its cool
 
 PENDING, ACTIVE, CLOSING = 0, 1, 2
 
-NOTICE_REASONS = ("outbid", "below_base", "claimed", "drained", "budget", "host")
+NOTICE_REASONS = (*MARKET_REASONS, "budget", "host")
 """The market's own first, which planning may withdraw; the others planning only executes at their deadline."""
 
-MARKET_REASONS_END = 4
+MARKET_REASONS_END = len(MARKET_REASONS)
 """Places in NOTICE_REASONS below this one are the market's own."""
 
-JobState = Literal["queued", "running"]
 TenureState = Literal["pending", "active", "closing"]
 _STATES: dict[TenureState, int] = {"pending": PENDING, "active": ACTIVE, "closing": CLOSING}
 
@@ -186,8 +186,7 @@ class TableRow:
 class OpenNotice:
     """A notice that is neither withdrawn nor executed. answered: the agent has replied to it; it still stands.
 
-    reason: one of the market's own (see actions.NoticeReason), which planning may withdraw, or any other word
-    (budget, host trouble), which planning only executes at its deadline.
+    reason: one of NOTICE_REASONS.
     """
 
     id: int
@@ -219,7 +218,7 @@ class WaitingAward:
 
 @dataclass(frozen=True, slots=True)
 class FloorJob:
-    """A job in the market.
+    """A job in the market, queued where it has no source and running where it has one.
 
     source: the unit it runs on (pending or active); destination: the unit it is moving to, only beside a source.
     rows: its launch table in order, with a row for every type it sits on.
@@ -231,7 +230,6 @@ class FloorJob:
 
     id: int
     tenant: int
-    state: JobState
     rows: tuple[TableRow, ...]
     source: Tenure | None = None
     destination: Tenure | None = None

@@ -78,9 +78,7 @@ def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, r
     """
     twice = (roles.jobs["on"] != NONE) & (roles.jobs["to"] != NONE)
     owners = np.repeat(np.arange(len(jobs)), 1 + twice)
-    is_source = np.zeros(len(owners), dtype=np.bool_)
-    is_source[1:] = owners[1:] == owners[:-1]
-    participants = _participants(jobs, roles.jobs, owners, is_source)
+    participants = _participants(jobs, roles.jobs, owners)
     held = _held(starts, rows, participants, owners)
     places, own_starts = _tables(starts, roles, owners, held)
     kept = np.zeros(len(rows), dtype=np.bool_)
@@ -90,6 +88,12 @@ def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, r
     bids["bid"] = stated(offers, rows, places, kept[places])
     bids["accepted_at"] = rows["accepted_at"][places]
     return Book(offers, participants, own_starts, bids)
+
+
+def is_source(participants: Records) -> BoolArray:
+    """Return which participants stand for the unit that their job is moving away from."""
+    found: BoolArray = participants["id"] == source_participant_of(participants["job"])
+    return found
 
 
 def stated(types: Records, rows: Records, places: IntArray, kept: BoolArray) -> IntArray:
@@ -106,15 +110,17 @@ def stated(types: Records, rows: Records, places: IntArray, kept: BoolArray) -> 
     return bids
 
 
-def _participants(jobs: Records, roles: Records, owners: IntArray, is_source: BoolArray) -> Records:
-    """Return the participants of the jobs that own them; is_source: for the unit that its job is moving away from."""
+def _participants(jobs: Records, roles: Records, owners: IntArray) -> Records:
+    """Return the participants of the jobs that own them; the second one of an owner is the unit that it moves from."""
     ids = jobs["id"][owners]
     on, to, award = (roles[name][owners] for name in ("on", "to", "award"))
+    second = np.zeros(len(owners), dtype=np.bool_)
+    second[1:] = owners[1:] == owners[:-1]
     participants = np.empty(len(owners), dtype=PARTICIPANT)
-    participants["id"] = np.where(is_source, source_participant_of(ids), participant_of(ids))
+    participants["id"] = np.where(second, source_participant_of(ids), participant_of(ids))
     participants["job"], participants["tenant"] = ids, jobs["tenant"][owners]
     seat = np.where(award != NONE, award, on)
-    participants["holds"] = np.where(is_source | (to == NONE), seat, to)
+    participants["holds"] = np.where(second | (to == NONE), seat, to)
     participants["waits"] = award != NONE
     return participants
 
