@@ -23,6 +23,10 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""From which PostgreSQL counts the microseconds of a time, in its files and in its binary form."""
+
+
 def microseconds(moment: datetime) -> int:
     """A time as whole microseconds since 1970, the unit of the engine's instants."""
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
