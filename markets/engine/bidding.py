@@ -24,7 +24,7 @@ def offers_of(floor: Floor) -> Records:
 
 
 def own_bids(floor: Floor, tenures: IntArray) -> IntArray:
-    """Return the most that jobs pay for these tenures: the keep price, at most the cap; without a row the base price."""
+    """Return the most that is paid for these tenures: the keep price, at most the cap; the base price without a row."""
     jobs, types = floor.tenures["job"][tenures], floor.tenures["type"][tenures]
     rows = row_for(floor.starts, floor.rows, jobs, types)
     bids: IntArray = floor.types["base"][types]

@@ -170,7 +170,7 @@ class _Planner:
         return fates
 
     def _pointless(self) -> tuple[IntArray, list[ReturnReason]]:
-        """Return the jobs whose destination is lost, or was a fall-back that is not needed any more, and which of both."""
+        """Return the jobs whose destination is lost, or was a fall-back that is not needed now, and which of both."""
         jobs = self.floor.jobs
         destinations = jobs["destination"][self.running]
         to = column(self.floor.tenures, "type", destinations)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from markets.engine.floor import Floor, FloorJob, OpenNotice, TableRow, Tenure, TypeOffer, Unit, WaitingAward
+from tests.engine.objects import floor as objects
 
 NOTICE = 30
 
@@ -22,7 +23,6 @@ def job(job_id: int, *rows: TableRow, tenant: int | None = None, **fields) -> Fl
     return FloorJob(
         job_id,
         job_id if tenant is None else tenant,
-        "queued" if source is None else "running",
         rows,
         source,
         destination,
@@ -35,15 +35,22 @@ def _tenure(lease: int, seat: tuple[int, int] | None, rows: tuple[TableRow, ...]
     return None if seat is None else Tenure(lease, seat[0], seat[1], "active", 0)
 
 
-def floor(units: list[int], *jobs: FloorJob, now: int = 0, broken: tuple[int, ...] = (), types: int = 3) -> Floor:
+def floor(units: list[int], *jobs: FloorJob, **fields) -> Floor:
     """A floor whose n-th unit is of the n-th type given; seats are (unit, type)."""
+    return floor_values(units, *jobs, **fields).arrays()
+
+
+def floor_values(
+    units: list[int], *jobs: FloorJob, now: int = 0, broken: tuple[int, ...] = (), types: int = 3
+) -> objects.Floor:
+    """The same as values in tuples."""
     leases = {
         tenure.unit: tenure.lease
         for one in jobs
         for tenure in (one.source, one.destination, *one.closing)
         if tenure is not None
     }
-    return Floor(
+    return objects.Floor(
         now,
         NOTICE,
         tuple(TypeOffer(type_id, 10, 100) for type_id in range(types)),

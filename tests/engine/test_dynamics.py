@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from markets.engine.book import Participant
 from markets.engine.dynamics import (
     CloseAward,
     CoolDown,
@@ -19,7 +20,8 @@ from markets.engine.dynamics import (
     plan,
     prices_paid,
 )
-from markets.engine.floor import Tenure
+from markets.engine.floor import FloorJob, Tenure
+from tests.engine.agreement import book_values
 from tests.engine.floors import NOTICE, floor, job, row
 
 
@@ -27,8 +29,21 @@ def actions(a_floor, rule: str = "launch_table") -> list:
     return list(plan(a_floor, rule).actions)
 
 
+def participants(a_floor) -> tuple[Participant, ...]:
+    return book_values(book_of(a_floor)).participants
+
+
 def rows_in_book(a_floor, job_id: int) -> list[tuple[int, int]]:
-    return [(r.type, r.bid) for one in book_of(a_floor).participants if one.job == job_id for r in one.rows]
+    return [(r.type, r.bid) for one in participants(a_floor) if one.job == job_id for r in one.rows]
+
+
+def gives_back(one: FloorJob) -> bool:
+    return gives_source_back(floor([0, 1], one)).item()
+
+
+def paid_by_lease(a_floor) -> dict[int, int]:
+    paid = prices_paid(a_floor, plan(a_floor).clearing)
+    return dict(zip(a_floor.tenures["lease"].tolist(), paid.tolist(), strict=True))
 
 
 # The book
@@ -36,7 +51,7 @@ def rows_in_book(a_floor, job_id: int) -> list[tuple[int, int]]:
 
 def test_a_queued_job_bids_all_its_rows_at_max_and_holds_what_it_was_awarded():
     a_floor = floor([0], job(1, row(0, 50, 70), row(1, None), award=0))
-    (one,) = book_of(a_floor).participants
+    (one,) = participants(a_floor)
     assert [(r.type, r.bid) for r in one.rows] == [(0, 50), (1, 100)]
     assert one.holds == 0
 
@@ -59,7 +74,7 @@ def test_a_seeking_job_also_bids_the_rows_above_unless_they_cool_down():
 
 def test_a_job_on_two_units_takes_part_once_for_each():
     mover = job(1, row(0, 50, 55), row(1, 40, 45), row(2, 30), on=(1, 1), to=(0, 0), seeking=True)
-    main, source = sorted(book_of(floor([0, 1], mover)).participants, key=lambda one: one.holds)
+    main, source = sorted(participants(floor([0, 1], mover)), key=lambda one: one.holds)
     assert ([(r.type, r.bid) for r in main.rows], main.holds) == ([(0, 55)], 0)
     assert ([(r.type, r.bid) for r in source.rows], source.holds) == ([(1, 45)], 1)
     assert main.tenant == source.tenant
@@ -67,11 +82,11 @@ def test_a_job_on_two_units_takes_part_once_for_each():
 
 def test_supply_counts_usable_units_occupied_or_not():
     a_floor = floor([0, 0, 0], job(1, row(0, 50), on=(0, 0)), broken=(2,))
-    assert next(offer.supply for offer in book_of(a_floor).offers if offer.type == 0) == 2
+    assert book_of(a_floor).offers["supply"].tolist() == [2, 0, 0]
 
 
 def test_a_job_on_an_unusable_unit_bids_like_a_queued_one_and_is_no_holder():
-    (one,) = book_of(floor([0], job(1, row(1, 40), row(0, 50, 70), on=(0, 0)), broken=(0,))).participants
+    (one,) = participants(floor([0], job(1, row(1, 40), row(0, 50, 70), on=(0, 0)), broken=(0,)))
     assert [(r.type, r.bid) for r in one.rows] == [(1, 40), (0, 50)]
     assert one.holds is None
 
@@ -239,12 +254,12 @@ def test_a_wish_to_leave_lapses_where_there_is_nothing_to_leave_for():
 
 def test_who_gives_its_source_back_at_its_moment():
     rows = (row(0, 60), row(1, 50))
-    assert not gives_source_back(job(1, *rows))
-    assert not gives_source_back(job(1, *rows, on=(1, 1), leaving=True))
-    assert gives_source_back(job(1, *rows, on=(1, 1), to=(0, 0)))
-    assert not gives_source_back(job(1, *rows, on=(1, 1), notice=("outbid", 9)))
-    assert gives_source_back(job(1, *rows, on=(1, 1), notice=("outbid", 9), leaving=True))
-    assert gives_source_back(job(1, *rows, on=(1, 1), notice=("claimed", 9)))
+    assert not gives_back(job(1, *rows))
+    assert not gives_back(job(1, *rows, on=(1, 1), leaving=True))
+    assert gives_back(job(1, *rows, on=(1, 1), to=(0, 0)))
+    assert not gives_back(job(1, *rows, on=(1, 1), notice=("outbid", 9)))
+    assert gives_back(job(1, *rows, on=(1, 1), notice=("outbid", 9), leaving=True))
+    assert gives_back(job(1, *rows, on=(1, 1), notice=("claimed", 9)))
 
 
 def test_a_swap_of_two_jobs_dissolves():
@@ -282,10 +297,10 @@ def test_a_cooling_row_is_a_deadline_only_for_a_seeker():
 def test_everybody_pays_the_lease_price_but_never_above_its_own_bid():
     holder, rival = job(1, row(0, 40), row(1, 30), on=(0, 0), to=(1, 1)), job(2, row(0, 60))
     a_floor = floor([0, 1], holder, rival)
-    assert prices_paid(a_floor, plan(a_floor).clearing) == {10: 40, 11: 10}
+    assert paid_by_lease(a_floor) == {10: 40, 11: 10}
     # Under notice the price in force is what the winner will pay, here set by another rejected bid below the holder's.
     cheap = floor([0], job(1, row(0, 70), on=(0, 0)), job(3, row(0, 50)))
-    assert prices_paid(cheap, plan(cheap).clearing) == {10: 50}
+    assert paid_by_lease(cheap) == {10: 50}
 
 
 def test_first_come_moves_nobody_out_and_seekers_up():

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.engine.floors import floor, job, row
+from tests.engine.floors import floor_values, job, row
 from tests.engine.worlds import World, live
 
 WORLDS = int(os.environ.get("LAISSEZ_WORLDS", "2000"))
@@ -36,7 +36,7 @@ def test_worlds_of_first_come_settle_and_never_outbid_anybody():
 def test_a_cycle_of_jobs_that_want_each_others_units_dissolves(length, seed):
     """Each sits on its second choice, whose owner sits on somebody else's: nobody can move first and lose nothing."""
     jobs = [job(n, row((n + 1) % length, 60), row(n, 20), on=(n, n), seeking=True) for n in range(length)]
-    world = World(Random(seed), floor(list(range(length)), *jobs, types=length), ids=count(10_000))
+    world = World(Random(seed), floor_values(list(range(length)), *jobs, types=length), ids=count(10_000))
     world.settle()
     assert [one.source.type for one in world.floor.jobs] == [(n + 1) % length for n in range(length)]
     assert world.envious() == []

@@ -1,7 +1,8 @@
 """Random worlds for the dynamics: a floor that random events change and the engine's plans are applied to.
 
-Independent of the project's simulator: it keeps nothing but a Floor and replaces it. A world first lives through
-arrivals, departures, changing bids, failing units and slow hand-overs, and is then held still until it settles.
+Independent of the project's simulator: it keeps nothing but a floor of values and replaces it, and whatever it asks the
+engine, the engine on objects has to say the same. A world first lives through arrivals, departures, changing bids,
+failing units and slow hand-overs, and is then held still until it settles.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,6 @@ from random import Random
 
 from markets.engine import dynamics as dyn
 from markets.engine.floor import (
-    Floor,
     FloorJob,
     OpenNotice,
     TableRow,
@@ -20,6 +20,8 @@ from markets.engine.floor import (
     WaitingAward,
 )
 from markets.engine.invariants import check_clearing, check_floor
+from tests.engine.agreement import assert_same, book_values
+from tests.engine.objects.floor import Floor
 
 SECOND = 1_000_000
 MOST_ROUNDS = 60
@@ -56,13 +58,14 @@ class World:
     def run_market(self) -> int:
         """Plan and apply until nothing is left to do at this instant; return how many rounds that took."""
         for rounds in range(MOST_ROUNDS):
-            planned = dyn.plan(self.floor, self.rule)
+            planned = assert_same(self.floor, self.rule)
             if not planned.actions:
                 if self.rule == "launch_table":
                     assert check_clearing(planned.book, planned.clearing) == []
                 self.check_payments(planned.clearing)
-                assert check_floor(self.floor) == []
-                deadline = dyn.next_deadline(self.floor)
+                floor = self.floor.arrays()
+                assert check_floor(floor) == []
+                deadline = dyn.next_deadline(floor)
                 assert deadline is None or deadline > self.floor.now
                 return rounds
             for action in planned.actions:
@@ -70,7 +73,9 @@ class World:
         raise AssertionError(f"no rest within {MOST_ROUNDS} rounds: {planned.actions}")
 
     def check_payments(self, clearing) -> None:
-        paid = dyn.prices_paid(self.floor, clearing)
+        floor = self.floor.arrays()
+        prices = dyn.prices_paid(floor, clearing).tolist()
+        paid = dict(zip(floor.tenures["lease"].tolist(), prices, strict=True))
         caps = {offer.id: offer.cap for offer in self.floor.types}
         for job in self.floor.jobs:
             for tenure in (job.source, job.destination, *job.closing):
@@ -136,7 +141,7 @@ class World:
         self.change_unit(unit_id, lease=lease.lease)
         self.due[lease.lease] = self.floor.now + self.chance.choice((0, 0, 3, 20)) * SECOND
         if job.source is None:
-            self.change_job(job.id, state="running", source=lease, award=None)
+            self.change_job(job.id, source=lease, award=None)
         else:
             seek = self.chance.choice((None, self.floor.now + 15 * SECOND, self.floor.now + 200 * SECOND))
             self.change_job(job.id, destination=lease, award=None, seek_deadline=seek)
@@ -155,7 +160,6 @@ class World:
             self.cool_downs = {key: length for key, length in self.cool_downs.items() if key[0] != job.id}
         self.change_job(
             job.id,
-            state="running" if job.destination is not None else "queued",
             source=job.destination,
             destination=None,
             leaving=False,
@@ -174,8 +178,9 @@ class World:
                 if tenure is not None and self.due.get(tenure.lease, self.floor.now + 1) <= self.floor.now:
                     self.arrive(job.id, tenure)
                     happened = True
-        for job in self.floor.jobs:
-            if dyn.gives_source_back(job):
+        giving = dyn.gives_source_back(self.floor.arrays())
+        for job, gives in zip(self.floor.jobs, giving, strict=True):
+            if gives:
                 moment = self.moment.setdefault(job.id, self.floor.now + self.chance.choice((0, 5, 25, 60)) * SECOND)
                 if moment <= self.floor.now:
                     self.leave(job)
@@ -204,7 +209,7 @@ class World:
 
     def next_event(self) -> int | None:
         instants = [*self.due.values(), *self.moment.values()]
-        deadline = dyn.next_deadline(self.floor)
+        deadline = dyn.next_deadline(self.floor.arrays())
         if deadline is not None:
             instants.append(deadline)
         return min((instant for instant in instants if instant > self.floor.now), default=None)
@@ -271,8 +276,8 @@ class World:
 
     def envious(self) -> list[str]:
         """Return who would rather have an awake row above its place than pay nothing more than its price."""
-        clearing = dyn.plan(self.floor).clearing
-        book = dyn.book_of(self.floor)
+        clearing = dyn.plan(self.floor.arrays()).clearing
+        book = book_values(clearing.book)
         sentences = []
         for one in book.participants:
             job = self.job(one.job)
@@ -301,7 +306,7 @@ def random_world(seed: int) -> World:
 def random_job(chance: Random, job_id: int, floor: Floor) -> FloorJob:
     order = chance.sample([offer.id for offer in floor.types], chance.randint(1, len(floor.types)))
     rows = tuple(random_row(chance, type_id, floor) for type_id in order)
-    return FloorJob(job_id, chance.randint(1, 3), "queued", rows, seeking=chance.random() < 0.8)
+    return FloorJob(job_id, chance.randint(1, 3), rows, seeking=chance.random() < 0.8)
 
 
 def random_row(chance: Random, type_id: int, floor: Floor) -> TableRow:

@@ -10,7 +10,7 @@ __all__ = ["Floor", "FloorJob", "OpenNotice", "TableRow", "Tenure", "TypeOffer",
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """One cluster at the instant `now`; notice_us is how long a notice runs in it. Plans take jobs in their order here."""
+    """One cluster at the instant `now`; notice_us is how long a notice runs. Plans go through jobs in this order."""
 
     now: int
     notice_us: int
