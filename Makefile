@@ -19,6 +19,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -C editable_mode=compat -e .
+	$(BIN)/python -m markets.engine.kernels
 	touch $@
 
 demo: install

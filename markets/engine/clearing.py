@@ -14,7 +14,8 @@ from markets.engine.book import NONE, Book, IntArray
 from markets.engine.kernels.first_come import arrivals, first_come, passed_over
 from markets.engine.kernels.launch_table import deferred_acceptance
 from markets.engine.kernels.prices import rejection_prices
-from markets.engine.kernels.tables import Tables, tables_of
+from markets.engine.kernels.resumption import resumed_acceptance
+from markets.engine.kernels.tables import Tables, former_tables_of, tables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,18 @@ class TypePrice:
 class Clearing:
     """assigned (P,): the place in book.offers that each participant gets, or NONE. prices: one per offered type, by id.
 
-    Once cleared, the arrays of a book are not written to any more: later clearings start from this one.
+    rule: the name of the rule by which it came about. The arrays of a cleared book cannot be written to any more, for
+    later clearings start from this one; to change a book, copy what changes.
     """
 
     book: Book
     assigned: IntArray
     prices: Mapping[int, TypePrice]
+    rule: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (self.book.offers, self.book.participants, self.book.starts, self.book.rows, self.assigned):
+            array.flags.writeable = False
 
     @cached_property
     def assignment(self) -> dict[int, int | None]:
@@ -62,8 +69,18 @@ def clear(book: Book, former: Clearing | None = None) -> Clearing:
     supply, and rejects the rest, who propose to their next row. The result does not depend on the order of processing.
     """
     tables = tables_of(book)
-    assigned = deferred_acceptance(tables)
-    return Clearing(book, assigned, _prices(book, rejection_prices(tables, assigned)))
+    if former is None or not _comparable(former, book, "launch_table"):
+        won = deferred_acceptance(tables)
+    else:
+        won = resumed_acceptance(tables, former_tables_of(former.book), former.assigned)
+    assigned = np.where(won == NONE, NONE, book.rows["offer"].take(won, mode="clip")) if len(book.rows) else won
+    return Clearing(book, assigned, _prices(book, rejection_prices(tables, assigned)), "launch_table")
+
+
+def _comparable(former: Clearing, book: Book, rule: str) -> bool:
+    """Return whether a clearing is by this rule and for the same types at the same base and cap prices."""
+    before, now = former.book.offers, book.offers
+    return former.rule == rule and all(np.array_equal(before[name], now[name]) for name in ("type", "base", "cap"))
 
 
 def clear_first_come(book: Book, former: Clearing | None = None) -> Clearing:
@@ -75,7 +92,7 @@ def clear_first_come(book: Book, former: Clearing | None = None) -> Clearing:
     tables = tables_of(book)
     people = book.participants
     assigned = first_come(tables, np.lexsort((people["id"], people["job"], arrivals(tables))))
-    return Clearing(book, assigned, _prices(book, _posted_prices(book, tables, assigned)))
+    return Clearing(book, assigned, _prices(book, _posted_prices(book, tables, assigned)), "first_come")
 
 
 RULES: Mapping[str, Rule] = {"launch_table": clear, "first_come": clear_first_come}

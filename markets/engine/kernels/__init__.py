@@ -2,7 +2,10 @@
 
     compiled      how a function of this folder is compiled, and where the result is kept
     tables        whole books as matrices of integers, and what all rules ask of them
-    launch_table  deferred acceptance, cold and from a former assignment
+    heaps         rows of each type, with the best or the worst on top
+    launch_table  deferred acceptance
+    resumption    the same from the result of a former book
+    prices        what an assignment by deferred acceptance costs
     first_come    one pass over the queue
 
 `python -m markets.engine.kernels` compiles them all, so that no process has to wait for it later.

@@ -1,97 +1,74 @@
-"""Deferred acceptance over heaps: everybody proposes down its table, every type keeps its best."""
+"""Deferred acceptance over heaps: everybody proposes down its table, every type keeps its best.
 
-from typing import NamedTuple
+The state is the row that each participant has won so far, NONE if none, and one heap per type of the rows it keeps.
+"""
 
 import numpy as np
 
 from markets.engine.book import NONE, IntArray
-from markets.engine.kernels.compiled import compiled
+from markets.engine.kernels.compiled import compiled, innermost
+from markets.engine.kernels.heaps import WORST, Heaps, heaps_with_room, pop, push, swap_top
 from markets.engine.kernels.tables import OFFER, SUPPLY, Tables, admitted, outranks
-
-
-class Desks(NamedTuple):
-    """What every type has kept so far: the rows kept[firsts[t] : firsts[t] + held[t]], a heap with the worst first."""
-
-    firsts: IntArray
-    kept: IntArray
-    held: IntArray
 
 
 @compiled
 def deferred_acceptance(tables: Tables) -> IntArray:
-    """Return the offer that each participant gets, or NONE."""
-    desks = empty_desks(tables)
-    assigned = np.full(len(tables.participants), NONE)
+    """Return the row that each participant gets, or NONE."""
+    kept = empty_desks(tables, tables.offers[:, SUPPLY])
+    won = np.full(len(tables.participants), NONE)
     for one in range(len(tables.participants)):
-        propose(tables, desks, assigned, one, tables.starts[one])
-    return assigned
+        propose(tables, kept, won, one, tables.starts[one])
+    return won
 
 
 @compiled
-def empty_desks(tables: Tables) -> Desks:
-    """Return desks with room for as many rows as could be kept."""
-    room = np.zeros(len(tables.offers) + 1, np.int64)
+def empty_desks(tables: Tables, supply: IntArray) -> Heaps:
+    """Return heaps with room for as many rows of each type as could be kept."""
+    return heaps_with_room(np.minimum(rows_for(tables), np.maximum(0, supply)))
+
+
+@compiled
+def rows_for(tables: Tables) -> IntArray:
+    """Return how many rows there are for each type."""
+    count = np.zeros(len(tables.offers), np.int64)
     for row in range(len(tables.rows)):
-        room[tables.rows[row, OFFER] + 1] += 1
-    for place in range(len(tables.offers)):
-        room[place + 1] = room[place] + min(room[place + 1], max(0, tables.offers[place, SUPPLY]))
-    return Desks(room[:-1], np.empty(room[-1], np.int64), np.zeros(len(tables.offers), np.int64))
+        count[tables.rows[row, OFFER]] += 1
+    return count
 
 
-@compiled
-def propose(tables: Tables, desks: Desks, assigned: IntArray, one: int, row: int) -> None:
+@innermost
+def propose(tables: Tables, kept: Heaps, won: IntArray, one: int, row: int) -> None:
     """Propose from a row of its own on down, and let whoever is rejected by that go on, until nobody is."""
     while row < tables.starts[one + 1]:
-        loser = row
-        if admitted(tables, row):
-            loser = consider(tables, desks, row)
-            if loser != row:
-                assigned[one] = tables.rows[row, OFFER]
+        loser = consider(tables, kept, row) if admitted(tables, row) else row
+        if loser != row:
+            won[one] = row
             if loser == NONE:
                 return
-        if loser != row:
             one = tables.owners[loser]
-            assigned[one] = NONE
+            won[one] = NONE
         row = loser + 1
 
 
-@compiled
-def consider(tables: Tables, desks: Desks, row: int) -> int:
+@innermost
+def consider(tables: Tables, kept: Heaps, row: int) -> int:
     """Keep the proposal if there is room or it outranks the worst one kept; return the row rejected, or NONE."""
     place = tables.rows[row, OFFER]
-    first, held = desks.firsts[place], desks.held[place]
+    held = kept.sizes[place]
     if held < tables.offers[place, SUPPLY]:
-        rise(tables, desks.kept, first, held, row)
-        desks.held[place] = held + 1
+        push(tables, kept, WORST, place, row)
         return NONE
-    if held == 0 or outranks(tables, desks.kept[first], row):
+    if held == 0 or outranks(tables, kept.rows[kept.firsts[place]], row):
         return row
-    worst = int(desks.kept[first])
-    sink(tables, desks.kept, first, held, 0, row)
-    return worst
+    return swap_top(tables, kept, WORST, place, row)
 
 
-@compiled
-def rise(tables: Tables, heap: IntArray, first: int, hole: int, row: int) -> None:
-    """Put a row in at the end of a heap whose worst row is at `first`."""
-    while hole > 0:
-        parent = (hole - 1) >> 1
-        if outranks(tables, row, heap[first + parent]):
-            break
-        heap[first + hole] = heap[first + parent]
-        hole = parent
-    heap[first + hole] = row
-
-
-@compiled
-def sink(tables: Tables, heap: IntArray, first: int, size: int, hole: int, row: int) -> None:
-    """Put a row into the hole of a heap of this size whose worst row is at `first`."""
-    while 2 * hole + 1 < size:
-        child = 2 * hole + 1
-        if child + 1 < size and outranks(tables, heap[first + child], heap[first + child + 1]):
-            child += 1
-        if outranks(tables, heap[first + child], row):
-            break
-        heap[first + hole] = heap[first + child]
-        hole = child
-    heap[first + hole] = row
+@innermost
+def shed(tables: Tables, kept: Heaps, won: IntArray) -> None:
+    """Reject the worst of what types keep beyond their supply."""
+    for place in range(len(tables.offers)):
+        while kept.sizes[place] > max(0, tables.offers[place, SUPPLY]):
+            row = pop(tables, kept, WORST, place)
+            one = tables.owners[row]
+            won[one] = NONE
+            propose(tables, kept, won, one, row + 1)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from markets.engine.book import NONE, Book, IntArray, Records
-from markets.engine.kernels.compiled import compiled
+from markets.engine.kernels.compiled import compiled, innermost
 
 SUPPLY, BASE, CAP = 1, 2, 3
 ID, JOB, TENANT, HOLDS, WAITS = 0, 1, 2, 3, 4
@@ -17,22 +17,34 @@ OFFER, BID, ACCEPTED_AT = 0, 1, 2
 
 
 class Tables(NamedTuple):
-    """offers (T, 4), participants (P, 5), starts (P + 1,), rows (R, 3), owners (R,): whose row each is."""
+    """offers (T, 4), participants (P, 5), starts (P + 1,), rows (R, 3).
+
+    owners (R,): the place of each row's participant. standings (R,): twice the counted bid, and one more for a holder
+    of the row's type, so that most ranks are told by one comparison; NONE where the row is below the base price.
+    """
 
     offers: IntArray
     participants: IntArray
     starts: IntArray
     rows: IntArray
     owners: IntArray
+    standings: IntArray
 
 
 def tables_of(book: Book) -> Tables:
     """Return the book as matrices, without copying it. ValueError where a loop would read or write beside them."""
+    tables = former_tables_of(book)
+    if not _sound(tables):
+        raise ValueError("participants are not in the order of their ids, or rows or holdings name no offer")
+    owners, standings = (_still(column) for column in _whose_and_how_high(tables))
+    return tables._replace(owners=owners, standings=standings)
+
+
+def former_tables_of(book: Book) -> Tables:
+    """Return a book that was cleared before as matrices, without owners and standings."""
     offers, participants, rows = (_matrix(records) for records in (book.offers, book.participants, book.rows))
     starts = _still(np.ascontiguousarray(book.starts))
-    if not _sound(offers, participants, starts, rows):
-        raise ValueError("participants are not in the order of their ids, or rows or holdings name no offer")
-    return Tables(offers, participants, starts, rows, _owners(starts))
+    return Tables(offers, participants, starts, rows, starts[:0], starts[:0])
 
 
 def _matrix(records: Records) -> IntArray:
@@ -48,55 +60,57 @@ def _still(array: IntArray) -> IntArray:
 
 
 @compiled
-def _sound(offers: IntArray, participants: IntArray, starts: IntArray, rows: IntArray) -> bool:
-    people = len(participants)
+def _sound(tables: Tables) -> bool:
+    starts, rows, people, offers = tables.starts, tables.rows, len(tables.participants), len(tables.offers)
     if len(starts) != people + 1 or starts[0] != 0 or starts[people] != len(rows):
         return False
     for one in range(people):
-        if starts[one] > starts[one + 1] or not NONE <= participants[one, HOLDS] < len(offers):
+        if starts[one] > starts[one + 1] or not NONE <= tables.participants[one, HOLDS] < offers:
             return False
-        if one > 0 and participants[one - 1, ID] >= participants[one, ID]:
+        if one > 0 and tables.participants[one - 1, ID] >= tables.participants[one, ID]:
             return False
-    return len(rows) == 0 or (rows[:, OFFER].min() >= 0 and rows[:, OFFER].max() < len(offers))
+    return len(rows) == 0 or bool(rows[:, OFFER].min() >= 0 and rows[:, OFFER].max() < offers)
 
 
 @compiled
-def _owners(starts: IntArray) -> IntArray:
-    owners = np.empty(starts[-1], np.int64)
-    for one in range(len(starts) - 1):
-        owners[starts[one] : starts[one + 1]] = one
-    return owners
+def _whose_and_how_high(tables: Tables) -> tuple[IntArray, IntArray]:
+    owners, standings = np.empty(len(tables.rows), np.int64), np.empty(len(tables.rows), np.int64)
+    for one in range(len(tables.participants)):
+        for row in range(tables.starts[one], tables.starts[one + 1]):
+            place = tables.rows[row, OFFER]
+            bid = min(tables.rows[row, BID], tables.offers[place, CAP])
+            owners[row] = one
+            standings[row] = 2 * bid + (place == tables.participants[one, HOLDS])
+            if bid < tables.offers[place, BASE]:
+                standings[row] = NONE
+    return owners, standings
 
 
-@compiled
+@innermost
 def counted(tables: Tables, row: int) -> int:
-    """Return the bid of a row as it counts: at most the cap."""
-    return int(min(tables.rows[row, BID], tables.offers[tables.rows[row, OFFER], CAP]))
+    """Return the bid of an admitted row as it counts: at most the cap."""
+    return int(tables.standings[row] >> 1)
 
 
-@compiled
+@innermost
 def admitted(tables: Tables, row: int) -> bool:
     """Return whether the row's counted bid reaches the base price."""
-    return bool(counted(tables, row) >= tables.offers[tables.rows[row, OFFER], BASE])
+    return bool(tables.standings[row] != NONE)
 
 
-@compiled
+@innermost
 def outranks(tables: Tables, row: int, other: int) -> bool:
-    """Return whether a row stands above another of the same type.
+    """Return whether an admitted row stands above another of the same type.
 
     By counted bid, then holders, then the earlier acceptance, then the lower job, then the lower participant.
     """
-    bid, other_bid = counted(tables, row), counted(tables, other)
-    if bid != other_bid:
-        return bid > other_bid
-    place = tables.rows[row, OFFER]
-    one, two = tables.owners[row], tables.owners[other]
-    holds, other_holds = tables.participants[one, HOLDS] == place, tables.participants[two, HOLDS] == place
-    if holds != other_holds:
-        return bool(holds)
+    standing, other_standing = tables.standings[row], tables.standings[other]
+    if standing != other_standing:
+        return bool(standing > other_standing)
     since, other_since = tables.rows[row, ACCEPTED_AT], tables.rows[other, ACCEPTED_AT]
     if since != other_since:
         return bool(since < other_since)
+    one, two = tables.owners[row], tables.owners[other]
     job, other_job = tables.participants[one, JOB], tables.participants[two, JOB]
     if job != other_job:
         return bool(job < other_job)
