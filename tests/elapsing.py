@@ -31,4 +31,5 @@ def pass_time(seconds: float) -> None:
             changes = ", ".join(f"{column} = {shifted}" for column, shifted in columns)
             cursor.execute(f"UPDATE {table} SET {changes}", [timedelta(seconds=seconds)] * changes.count("%s"))
         cursor.execute("UPDATE markets_clearing SET keeps_roles = false")
+        cursor.execute("UPDATE workers_cluster SET floor_read_in = NULL")  # nothing was logged of all this
         cursor.execute("SET LOCAL session_replication_role = origin")

@@ -108,6 +108,7 @@ class Award(models.Model):
                 name="an_award_is_closed_unless_it_waits", condition=Q(state="waiting") ^ Q(closed_at__isnull=False)
             ),
         ]
+        indexes = [models.Index(name="waiting_awards_by_deadline", fields=["deadline"], condition=Q(state="waiting"))]
 
     def __str__(self) -> str:
         return f"{self.public_id} ({self.state})"
@@ -157,6 +158,7 @@ class Notice(models.Model):
             ),
             models.CheckConstraint(name="an_answered_notice_says_how", condition=Q(state="answered") ^ Q(answer="")),
         ]
+        indexes = [models.Index(name="open_notices_by_job", fields=["job"], condition=Q(state="open"))]
 
     def __str__(self) -> str:
         return f"{self.public_id} ({self.reason})"
@@ -178,3 +180,18 @@ class CoolDown(models.Model):
 
     def __str__(self) -> str:
         return f"{self.job_id} on {self.type_id} until {self.until}"
+
+
+class FloorChange(models.Model):
+    """Something that a tick reads has changed since it was last read: written by triggers, taken by the next tick.
+
+    It stands for no history: the tick that deletes it reads the floor afterwards, in the same transaction.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, db_constraint=False, related_name="+")
+    job = models.ForeignKey(
+        Job, null=True, on_delete=models.CASCADE, db_constraint=False, db_index=False, related_name="+"
+    )
+
+    def __str__(self) -> str:
+        return f"change {self.pk}"

@@ -43,17 +43,24 @@ class Clearing(models.Model):
 
 
 class Role(models.Model):
-    """What one job was in the book besides its bids, from one recorded clearing until another.
+    """What one job was in the book besides its bids, from one recorded clearing until another. Types by primary key.
 
-    `terms` names only what applies, types by primary key: `on` the one it runs on, `to` the one it moves to, `award`
-    the one it waits for, `seeks` whether rows above its own are awake, `closed` those of them in a cool-down.
+    A job with open bids that has no row was plainly queued. Jobs are kept that ran, moved or waited for a unit that
+    they had won; those that had nothing but bids and were in no book (`absent`); and those that had not even bids.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="roles")
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="roles")
     from_number = models.BigIntegerField(help_text="The first clearing at which the job had this role.")
     until_number = models.BigIntegerField(null=True, blank=True, help_text="The first at which it had it no more.")
-    terms = models.JSONField()
+    on_type = models.BigIntegerField(null=True, blank=True, help_text="The type it ran on, its unit being usable.")
+    to_type = models.BigIntegerField(null=True, blank=True, help_text="The type it was moving to.")
+    award_type = models.BigIntegerField(null=True, blank=True, help_text="The type it had won and waited for.")
+    seeks = models.BooleanField(default=False, help_text="Whether rows above its own took part.")
+    closed_types = ArrayField(
+        models.BigIntegerField(), default=list, blank=True, help_text="Those of them that did not, in a cool-down."
+    )
+    absent = models.BooleanField(default=False, help_text="It was not in the book, though its bids were still open.")
 
     class Meta:
         constraints = [

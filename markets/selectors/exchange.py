@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Count, Exists, OuterRef, QuerySet
+
 from laissez.clock import rfc3339
 from markets.engine.money import format_price
 from markets.models import Award, Notice, PriceChange, Quote, Supply
@@ -193,29 +195,29 @@ class Units:
 def units_now(cluster: Cluster) -> Mapping[int, Units]:
     """Count units and awards of a cluster afresh, by type: for the tick, which writes down what it leaves behind."""
     found: dict[int, Units] = defaultdict(Units)
-    occupied = set(
-        Lease.objects.filter(host__cluster=cluster)
-        .exclude(state=Lease.State.CLOSED)
-        .values_list("accelerator_id", flat=True)
-    )
     usable = Accelerator.objects.filter(host__cluster=cluster, healthy=True, host__state=Host.State.READY)
-    for pk, type_id in usable.values_list("pk", "type_id"):
-        found[type_id].total += 1
-        found[type_id].free += pk not in occupied
-    for type_id, count in _leaving(cluster).items():
-        found[type_id].leaving = count
-    waiting = Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING).values_list("type_id", flat=True)
-    for type_id, count in Counter(waiting).items():
-        found[type_id].waiting = count
+    is_free = ~Exists(Lease.objects.filter(accelerator=OuterRef("pk")).exclude(state=Lease.State.CLOSED))
+    counts = usable.order_by().values("type_id").annotate(total=Count("pk"), free=Count("pk", filter=is_free))
+    for row in counts:
+        found[row["type_id"]].total, found[row["type_id"]].free = row["total"], row["free"]
+    for type_id, leaving in _leaving(cluster).items():
+        found[type_id].leaving = leaving
+    awards = Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING)
+    for type_id, waiting in _by_type(awards, "type_id").items():
+        found[type_id].waiting = waiting
     return found
 
 
 def _leaving(cluster: Cluster) -> Counter[int]:
-    closing = Lease.objects.filter(host__cluster=cluster, state=Lease.State.CLOSING).values_list("type_id", flat=True)
+    closing = Lease.objects.filter(host__cluster=cluster, state=Lease.State.CLOSING)
     told = Notice.objects.filter(lease__host__cluster=cluster, state=Notice.State.OPEN).exclude(
         lease__state=Lease.State.CLOSING
     )
-    return Counter([*closing, *told.values_list("lease__type_id", flat=True)])
+    return _by_type(closing, "type_id") + _by_type(told, "lease__type_id")
+
+
+def _by_type(rows: QuerySet[Any], type_: str) -> Counter[int]:
+    return Counter(dict(rows.order_by().values_list(type_).annotate(Count("pk"))))
 
 
 def _price(value: int | None) -> str | None:

@@ -1,125 +1,240 @@
-"""The floor of a cluster as values: what one tick reads, in a handful of queries, under the cluster's lock."""
+"""The floor of a cluster as arrays: what one tick reads, in one statement, under the cluster's lock.
 
-from collections import defaultdict
-from dataclasses import dataclass
+One statement reads one snapshot of the database, so whatever is true of the floor was true at one instant, and its
+watermark is that of the very bids beside it. Jobs and bids, by far the most, may be taken from a former snapshot where
+the log of changes says that they are what they were; the result is the same.
+"""
+
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from hashlib import sha256
 
-from django.db import connection
+import numpy as np
+from numpy.typing import NDArray
 
+from laissez.bulk import Instant, Integer, Table, fetch_one
 from laissez.clock import microseconds
-from markets.engine.floor import (
-    Floor,
-    FloorJob,
-    OpenNotice,
-    TableRow,
-    Tenure,
-    TenureState,
-    TypeOffer,
-    Unit,
-    WaitingAward,
-)
-from markets.models import Award, Notice
-from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job, Lease, Migration
+from markets.engine.book import NONE, IntArray, Records
+from markets.engine.floor import ACTIVE, CLOSING, JOB, NOTICE_REASONS, PENDING, TABLE_ROW, TENURE, TYPE, UNIT, Floor
+from workers.models import Cluster
 
-_TENURE_STATES: dict[str, TenureState] = {"pending": "pending", "active": "active", "closing": "closing"}
-_OPEN_JOBS = (Job.State.QUEUED, Job.State.RUNNING)
 MOVES_WINDOW = timedelta(hours=1)
 
+_TYPES = Table(
+    Integer("id", "it.id"), Integer("base", "it.base_price_per_hour"), Integer("cap", "it.cap_price_per_hour")
+)
+_UNITS = Table(
+    Integer("id", "unit.id"),
+    Integer("type", "unit.type_id"),
+    Integer("usable", "(unit.healthy AND host.state = 'ready')::int"),
+)
+_LEASES = Table(
+    Integer("id", "it.id"),
+    Integer("job", "it.job_id"),
+    Integer("unit", "it.accelerator_id"),
+    Integer("type", "it.type_id"),
+    Integer("state", f"CASE it.state WHEN 'pending' THEN {PENDING} WHEN 'active' THEN {ACTIVE} ELSE {CLOSING} END"),
+    Integer("primary", "coalesce(upper_inf(it.primary_during), false)::int"),
+    Instant("since", "it.handed_over_at"),
+)
+_JOBS = Table(
+    Integer("id", "it.id"),
+    Integer("tenant", "it.tenant_id"),
+    Integer("seeks", "(it.upgrade <> 'never')::int"),
+    Integer("leaving", "(it.leaving_since IS NOT NULL)::int"),
+)
+BIDS = Table(
+    Integer("job", "it.job_id"),
+    Integer("position", "it.position"),
+    Integer("type", "it.type_id"),
+    Integer("max_price", "it.max_price_per_hour"),
+    Integer("keep_price", "it.keep_price_per_hour"),
+    Instant("accepted_at", "it.accepted_at"),
+)
+_NOTICES = Table(
+    Integer("lease", "it.lease_id"),
+    Integer("id", "it.id"),
+    Integer("reason", f"array_position(ARRAY{list(NOTICE_REASONS)}::text[], it.reason::text) - 1"),
+    Instant("deadline", "it.deadline"),
+)
+_AWARDS = Table(
+    Integer("job", "it.job_id"),
+    Integer("id", "it.id"),
+    Integer("type", "it.type_id"),
+    Instant("since", "it.since"),
+)
+_MOVES = Table(Integer("job", "it.job_id"), Instant("deadline", "it.deadline"))
+_TIRED = Table(Integer("job", "it.job_id"), Instant("until", "it.until"))
+_RESTS = Table(Integer("job", "it.job_id"), Integer("type", "it.type_id"), Instant("until", "it.until"))
+_DUE = Table(Instant("at", "it.at"))
 
-@dataclass(frozen=True, slots=True)
+
+def _of_jobs(table: str, where: str) -> str:
+    """FROM a table whose rows, called `it`, name a job of the cluster."""
+    return (
+        f"FROM {table} AS it JOIN workers_job AS job ON job.id = it.job_id"
+        f" WHERE job.cluster_id = %(cluster)s AND {where}"
+    )
+
+
+_THE_UNITS = """
+    FROM workers_accelerator AS unit JOIN workers_host AS host ON host.id = unit.host_id
+    WHERE host.cluster_id = %(cluster)s AND host.state <> 'retired'
+"""
+_OPEN_LEASES = """
+    FROM workers_lease AS it JOIN workers_host AS host ON host.id = it.host_id
+    WHERE host.cluster_id = %(cluster)s AND it.state <> 'closed'
+"""
+# Jobs that have moved as often as the cluster allows in an hour seek nothing until the move that makes it so many is
+# an hour ago.
+_TIRED_JOBS = f"""
+    FROM (
+        SELECT it.job_id, it.closed_at + %(window)s AS until,
+               row_number() OVER (PARTITION BY it.job_id ORDER BY it.closed_at DESC) AS place
+        {_of_jobs("workers_migration", "it.state = 'done' AND it.closed_at > %(since)s")}
+    ) AS it WHERE it.place = greatest(%(most_moves)s, 1)
+"""
+_OPEN_JOBS = "FROM workers_job AS it WHERE it.cluster_id = %(cluster)s AND it.state IN ('queued', 'running')"
+_OPEN_BIDS = "FROM markets_bid AS it WHERE it.cluster_id = %(cluster)s AND it.closed_at IS NULL"
+
+# The next moments that come by themselves and that no part of the floor tells of.
+_DEADLINES = f"""
+    FROM (
+        SELECT min(it.queue_deadline) AS at FROM workers_job AS it
+        WHERE it.cluster_id = %(cluster)s AND it.state = 'queued' AND it.queue_deadline > %(now)s
+        UNION ALL
+        SELECT min(it.deadline) AS at
+        {_of_jobs("markets_award", "it.state = 'waiting' AND it.deadline > %(now)s")}
+    ) AS it WHERE it.at IS NOT NULL
+"""  # noqa: S608  (nothing but this module's own words)
+
+_FLOOR = ", ".join(
+    (
+        "SELECT pg_current_snapshot()::text",
+        _TYPES.select("FROM workers_acceleratortype AS it WHERE it.cluster_id = %(cluster)s"),
+        _UNITS.select(_THE_UNITS),
+        _LEASES.select(_OPEN_LEASES),
+        _NOTICES.select(_of_jobs("markets_notice", "it.state = 'open'")),
+        _AWARDS.select(_of_jobs("markets_award", "it.state = 'waiting'")),
+        _MOVES.select(_of_jobs("workers_migration", "it.state = 'awarded'")),
+        _TIRED.select(_TIRED_JOBS),
+        _RESTS.select(_of_jobs("markets_cooldown", "it.until > %(now)s")),
+        _DUE.select(_DEADLINES),
+    )
+)
+_ALL = f"{_FLOOR}, {_JOBS.select(_OPEN_JOBS)}, {BIDS.select(_OPEN_BIDS)}"
+_CHANGED = ", ".join(
+    (
+        _FLOOR,
+        _JOBS.select(f"{_OPEN_JOBS} AND it.id = ANY(%(changed)s::bigint[])"),
+        BIDS.select(f"{_OPEN_BIDS} AND it.job_id = ANY(%(changed)s::bigint[])"),
+    )
+)
+_MOST_CHANGED = 20_000
+"""With more changed jobs than this, reading all of them is the faster way."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A floor, and the database snapshot in which its bids were read."""
+    """A floor, and what is to be known of the database snapshot in which it was read.
+
+    watermark: that snapshot. absent: jobs that are not on the floor, though their bids are still open. due_at: the next
+    instant at which the queue time or an award of some job ends, or one that has moved too often may seek again; NONE
+    without any. read_in: the transaction that read it. jobs and bids: all of them as they were read, by id and by
+    place in the launch table.
+    """
 
     floor: Floor
     watermark: str
-
-    def fingerprint(self) -> str:
-        """A digest of everything but the time: equal digests mean that nothing has changed."""
-        still = (self.floor.notice_us, self.floor.types, self.floor.units, self.floor.jobs)
-        return sha256(repr(still).encode()).hexdigest()
-
-
-def read(cluster: Cluster, *, now: datetime) -> Snapshot:
-    """Read the floor of one cluster. The caller holds the cluster's lock, so only hosts and tenants write meanwhile."""
-    leases = _open_leases(cluster)
-    jobs = list(Job.objects.filter(cluster=cluster, state__in=_OPEN_JOBS).order_by("id"))
-    tables, watermark = _tables(cluster, [job.pk for job in jobs])
-    floor = Floor(
-        now=microseconds(now),
-        notice_us=cluster.notice_seconds * 1_000_000,
-        types=tuple(
-            TypeOffer(id=row.pk, base=row.base_price_per_hour, cap=row.cap_price_per_hour)
-            for row in AcceleratorType.objects.filter(cluster=cluster).order_by("id")
-        ),
-        units=_units(cluster, leases),
-        jobs=_jobs(cluster, jobs, tables, leases, now),
-    )
-    return Snapshot(floor=floor, watermark=watermark)
+    absent: IntArray
+    due_at: int
+    read_in: int
+    jobs: Records
+    bids: Records
 
 
-def _open_leases(cluster: Cluster) -> list[Lease]:
-    rows = Lease.objects.filter(host__cluster=cluster).exclude(state=Lease.State.CLOSED)
-    return list(rows.order_by("id"))
+def read(
+    cluster: Cluster, *, now: datetime, former: Snapshot | None = None, changed: IntArray | None = None
+) -> Snapshot:
+    """Read the floor of one cluster. The caller holds the cluster's lock, so only hosts and tenants write meanwhile.
+
+    Args:
+        former: an earlier snapshot of the same cluster.
+        changed: with it, the ids of all jobs of which anything may have changed since that was read.
+    """
+    if former is None or changed is None or len(changed) > _MOST_CHANGED:
+        return _assembled(cluster, now, _Read.of(cluster, now, None))
+    changed = np.unique(changed)
+    seen = _Read.of(cluster, now, changed)
+    jobs = _merged(former.jobs, seen.jobs, "id", changed)
+    bids = _merged(former.bids, seen.bids, "job", changed)
+    return _assembled(cluster, now, replace(seen, jobs=jobs, bids=bids))
 
 
-def _units(cluster: Cluster, leases: list[Lease]) -> tuple[Unit, ...]:
-    occupied = {lease.accelerator_id: lease.pk for lease in leases}
-    rows = Accelerator.objects.filter(host__cluster=cluster).exclude(host__state=Host.State.RETIRED)
-    values = rows.order_by("id").values_list("id", "type_id", "healthy", "host__state")
-    return tuple(
-        Unit(id=pk, type=type_id, usable=healthy and state == Host.State.READY, lease=occupied.get(pk))
-        for pk, type_id, healthy, state in values
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """What the statement has brought, each table by its first column but for bids and tenures, in their order."""
+
+    watermark: str
+    read_in: int
+    types: Records
+    units: Records
+    leases: Records
+    notices: Records
+    awards: Records
+    moves: Records
+    tired: Records
+    rests: Records
+    due: Records
+    jobs: Records
+    bids: Records
+
+    @classmethod
+    def of(cls, cluster: Cluster, now: datetime, changed: IntArray | None) -> "_Read":
+        """Run the statement, for all jobs and bids or for those of some jobs."""
+        parameters = {
+            "cluster": cluster.pk,
+            "now": now,
+            "since": now - MOVES_WINDOW,
+            "window": MOVES_WINDOW,
+            "most_moves": cluster.max_moves_per_hour,
+        }
+        # In a statement of its own, without which the other one would have to do without parallel workers.
+        own = int(fetch_one("SELECT pg_current_xact_id()::text::bigint", {})[0])
+        if changed is None:
+            row = fetch_one(_ALL, parameters)
+        else:
+            row = fetch_one(_CHANGED, parameters | {"changed": changed.tolist()})
+        tables = (_TYPES, _UNITS, _LEASES, _NOTICES, _AWARDS, _MOVES, _TIRED, _RESTS, _DUE, _JOBS, BIDS)
+        found = [_in_order(table.records(value)) for table, value in zip(tables, row[1:], strict=True)]
+        return cls(watermark_of(row[0], own=own), own, *found)
 
 
-def _jobs(
-    cluster: Cluster, jobs: list[Job], tables: dict[int, list[TableRow]], leases: list[Lease], now: datetime
-) -> tuple[FloorJob, ...]:
-    ids = [job.pk for job in jobs]
-    held: dict[int, list[Lease]] = defaultdict(list)
-    for lease in leases:
-        held[lease.job_id].append(lease)
-    notices = {row.lease_id: row for row in Notice.objects.filter(job__in=ids, state=Notice.State.OPEN)}
-    awards = {row.job_id: row for row in Award.objects.filter(job__in=ids, state=Award.State.WAITING)}
-    moving = dict(
-        Migration.objects.filter(job__in=ids, state=Migration.State.AWARDED).values_list("job_id", "deadline")
-    )
-    tired = _tired(cluster, ids, now)
-    return tuple(
-        _job(job, tables[job.pk], held[job.pk], notices, awards.get(job.pk), moving.get(job.pk), job.pk in tired)
-        for job in jobs
-    )
+def _in_order(rows: Records) -> Records:
+    """The rows by their first columns: one, or two where the second is a place in a launch table."""
+    names = rows.dtype.names or ()
+    keys = rows[names[0]] * _PLACES + rows["position"] if "position" in names else rows[names[0]]
+    return rows if np.all(keys[1:] >= keys[:-1]) else rows[np.argsort(keys, kind="stable")]
 
 
-# One statement reads one snapshot of the database, so that the watermark is that of the very bids beside it. A snapshot
-# does not list its own transaction as running; here it must, because what this tick closes later was open when read.
-_BIDS = """
-    SELECT seen.snapshot, seen.own, bid.job_id, bid.type_id, bid.max_price_per_hour, bid.keep_price_per_hour,
-           bid.accepted_at, rest.until
-    FROM (SELECT pg_current_snapshot()::text AS snapshot, pg_current_xact_id()::text::bigint AS own) AS seen
-    LEFT JOIN markets_bid AS bid
-        ON bid.cluster_id = %s AND bid.closed_at IS NULL AND bid.job_id = ANY(%s)
-    LEFT JOIN markets_cooldown AS rest ON rest.job_id = bid.job_id AND rest.type_id = bid.type_id
-    ORDER BY bid.job_id, bid.position
-"""
+_PLACES = 1 << 15
+"""More than a launch table has places: a smallint counts them."""
 
 
-def _tables(cluster: Cluster, ids: list[int]) -> tuple[dict[int, list[TableRow]], str]:
-    """The launch tables of these jobs, and the watermark of exactly these bids."""
-    tables: dict[int, list[TableRow]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_BIDS, [cluster.pk, ids])
-        rows = cursor.fetchall()
-    for _, _, job, type_id, highest, keep, accepted_at, until in rows:
-        if job is not None:
-            closed_until = 0 if until is None else microseconds(until)
-            tables[job].append(TableRow(type_id, highest, keep, microseconds(accepted_at), closed_until))
-    return tables, watermark_of(rows[0][0], own=rows[0][1])
+def _merged(former: Records, fresh: Records, key: str, changed: IntArray) -> Records:
+    """The former rows with those of the changed keys replaced by the fresh ones. All are in the order of the key."""
+    keys = former[key]
+    spans = np.zeros(len(former) + 1, dtype=np.int64)
+    np.add.at(spans, np.searchsorted(keys, changed, "left"), 1)
+    np.add.at(spans, np.searchsorted(keys, changed, "right"), -1)
+    kept = former[np.cumsum(spans[:-1]) == 0]
+    return np.insert(kept, np.searchsorted(kept[key], fresh[key]), fresh)
 
 
 def watermark_of(snapshot: str, *, own: int) -> str:
-    """A snapshot as text with the reading transaction among those that were still running."""
+    """A snapshot as text with the reading transaction among those that were still running.
+
+    A snapshot does not list its own transaction; here it must, because what this tick closes later was open when read.
+    """
     lowest, highest, running = snapshot.split(":")
     if own >= int(highest):
         return snapshot
@@ -127,56 +242,123 @@ def watermark_of(snapshot: str, *, own: int) -> str:
     return f"{min(int(lowest), own)}:{highest}:{','.join(str(each) for each in sorted({*others, own}))}"
 
 
-def _tired(cluster: Cluster, ids: list[int], now: datetime) -> set[int]:
-    """Jobs that have moved as often as the cluster allows in an hour: they seek nothing for now."""
-    since = now - MOVES_WINDOW
-    moved: dict[int, int] = defaultdict(int)
-    done = Migration.objects.filter(job__in=ids, state=Migration.State.DONE, closed_at__gt=since)
-    for job_id in done.values_list("job_id", flat=True):
-        moved[job_id] += 1
-    return {job_id for job_id, times in moved.items() if times >= cluster.max_moves_per_hour}
+# From what was read to the floor
 
 
-def _job(
-    job: Job,
-    rows: list[TableRow],
-    leases: list[Lease],
-    notices: dict[int, Notice],
-    award: Award | None,
-    seek_deadline: datetime | None,
-    is_tired: bool,
-) -> FloorJob:
-    live = sorted(
-        (lease for lease in leases if lease.state != Lease.State.CLOSING), key=lambda lease: not _is_primary(lease)
+def _assembled(cluster: Cluster, now: datetime, seen: _Read) -> Snapshot:
+    jobs, starts, rows, absent = _launch_tables(seen)
+    tired = seen.tired[np.isin(seen.tired["job"], seen.jobs["id"])]
+    floor = Floor(
+        now=microseconds(now),
+        notice_us=cluster.notice_seconds * 1_000_000,
+        types=seen.types.view(TYPE),
+        units=_units(seen),
+        jobs=jobs,
+        tenures=_tenures(seen, jobs),
+        starts=starts,
+        rows=rows,
     )
-    source = live[0] if live else None
-    destination = live[1] if len(live) > 1 else None
-    return FloorJob(
-        id=job.pk,
-        tenant=job.tenant_id,
-        state="running" if source is not None else "queued",
-        rows=tuple(rows),
-        source=None if source is None else _tenure(source, notices),
-        destination=None if destination is None else _tenure(destination, notices),
-        award=None if award is None else WaitingAward(award.pk, award.type_id, microseconds(award.since)),
-        seeking=job.upgrade != Job.Upgrade.NEVER and not is_tired,
-        leaving=job.leaving_since is not None,
-        seek_deadline=None if seek_deadline is None or destination is None else microseconds(seek_deadline),
-        closing=tuple(_tenure(lease, {}) for lease in leases if lease.state == Lease.State.CLOSING),
+    return Snapshot(
+        floor=floor,
+        watermark=seen.watermark,
+        absent=absent,
+        due_at=min([*seen.due["at"].tolist(), *tired["until"].tolist()], default=NONE),
+        read_in=seen.read_in,
+        jobs=seen.jobs,
+        bids=seen.bids,
     )
 
 
-def _is_primary(lease: Lease) -> bool:
-    return lease.primary_during is not None and lease.primary_during.upper is None
+def _units(seen: _Read) -> Records:
+    units = np.full(len(seen.units), NONE, dtype=UNIT)
+    units["id"], units["usable"] = seen.units["id"], seen.units["usable"]
+    units["type"] = np.searchsorted(seen.types["id"], seen.units["type"])
+    places = places_of(seen.leases["unit"], units["id"])
+    known = places != NONE
+    units["lease"][places[known]] = seen.leases["id"][known]
+    return units
 
 
-def _tenure(lease: Lease, notices: dict[int, Notice]) -> Tenure:
-    notice = notices.get(lease.pk)
-    return Tenure(
-        lease=lease.pk,
-        unit=lease.accelerator_id,
-        type=lease.type_id,
-        state=_TENURE_STATES[lease.state],
-        since=microseconds(lease.handed_over_at),
-        notice=None if notice is None else OpenNotice(notice.pk, notice.reason, microseconds(notice.deadline)),
-    )
+def _launch_tables(seen: _Read) -> tuple[Records, IntArray, Records, IntArray]:
+    """The jobs without their tenures, where the rows of each begin, the rows, and who has rows but is no open job."""
+    ids = seen.jobs["id"]
+    jobs = np.full(len(ids), NONE, dtype=JOB)
+    jobs["id"], jobs["tenant"], jobs["leaving"] = ids, seen.jobs["tenant"], seen.jobs["leaving"]
+    jobs["seeking"] = seen.jobs["seeks"] & ~np.isin(ids, seen.tired["job"])
+    places = places_of(seen.awards["job"], ids)
+    known = places != NONE
+    jobs["award"][places[known]] = seen.awards["id"][known]
+    jobs["award_type"][places[known]] = np.searchsorted(seen.types["id"], seen.awards["type"][known])
+    jobs["award_since"][places[known]] = seen.awards["since"][known]
+    bids, absent = _bids_of(ids, seen.bids)
+    starts = np.append(np.searchsorted(bids["job"], ids), len(bids))
+    rows = rows_of(bids, np.searchsorted(seen.types["id"], bids["type"]))
+    _close(rows, bids, seen.rests)
+    return jobs, starts, rows, absent
+
+
+def rows_of(bids: Records, types: IntArray) -> Records:
+    """Bids, of BIDS, as rows of launch tables; `types` are the places of theirs."""
+    rows = np.zeros(len(bids), dtype=TABLE_ROW)
+    rows["type"] = types
+    for name in ("max_price", "keep_price", "accepted_at"):
+        rows[name] = bids[name]
+    return rows
+
+
+def _bids_of(ids: IntArray, bids: Records) -> tuple[Records, IntArray]:
+    """The bids of these jobs, and the ids of the other jobs that have some."""
+    first = np.ones(len(bids), dtype=np.bool_)
+    first[1:] = bids["job"][1:] != bids["job"][:-1]
+    bidders = bids["job"][first]
+    absent = bidders[places_of(bidders, ids) == NONE]
+    return (bids[~np.isin(bids["job"], absent)] if len(absent) else bids), absent
+
+
+def _close(rows: Records, bids: Records, rests: Records) -> None:
+    """Note how long rows are closed to their jobs."""
+    for job, type_id, until in rests.tolist():
+        low, high = np.searchsorted(bids["job"], (job, job + 1))
+        rows["closed_until"][low:high][bids["type"][low:high] == type_id] = until
+
+
+def _tenures(seen: _Read, jobs: Records) -> Records:
+    """The leases of these jobs, each job's in order, noted in the jobs."""
+    owners = places_of(seen.leases["job"], jobs["id"])
+    closing = seen.leases["state"] == CLOSING
+    order = np.lexsort((seen.leases["id"], 1 - seen.leases["primary"], closing, owners))
+    order = order[owners[order] != NONE]
+    leases, owners, live = seen.leases[order], owners[order], ~closing[order]
+    tenures = np.full(len(leases), NONE, dtype=TENURE)
+    tenures["lease"], tenures["job"] = leases["id"], owners
+    for name in ("unit", "state", "since"):
+        tenures[name] = leases[name]
+    tenures["type"] = np.searchsorted(seen.types["id"], leases["type"])
+    tenures["notice_answered"] = 0
+    _give_notices(tenures, live, seen.notices)
+    is_source = live & np.append(True, owners[1:] != owners[:-1])[: len(owners)]
+    is_destination = live & np.append(False, is_source[:-1] & (owners[1:] == owners[:-1]))[: len(owners)]
+    jobs["source"][owners[is_source]] = np.flatnonzero(is_source)
+    jobs["destination"][owners[is_destination]] = np.flatnonzero(is_destination)
+    movers = places_of(seen.moves["job"], jobs["id"])
+    known = movers != NONE
+    known[known] = jobs["destination"][movers[known]] != NONE
+    jobs["seek_deadline"][movers[known]] = seen.moves["deadline"][known]
+    return tenures
+
+
+def _give_notices(tenures: Records, live: NDArray[np.bool_], notices: Records) -> None:
+    places = places_of(tenures["lease"], notices["lease"])
+    told = np.flatnonzero((places != NONE) & live)
+    found = notices[places[told]]
+    tenures["notice"][told] = found["id"]
+    tenures["notice_reason"][told] = found["reason"]
+    tenures["notice_deadline"][told] = found["deadline"]
+
+
+def places_of(wanted: IntArray, ids: IntArray) -> IntArray:
+    """Where each wanted id stands among the ids, which are in order; NONE where it does not."""
+    if not len(ids):
+        return np.full(len(wanted), NONE)
+    places = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[places] == wanted, places, NONE)

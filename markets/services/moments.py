@@ -7,6 +7,9 @@ queue, with their award.
 
 from datetime import datetime
 
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce
+
 from laissez.events import Outbox
 from markets.engine.dynamics import gives_source_back
 from markets.engine.floor import Floor
@@ -15,25 +18,18 @@ from workers.models import Job, Lease
 from workers.services import leases, migrations
 
 
-def due(floor: Floor, *, now: datetime) -> set[int]:
-    """Jobs that give their source back once their moment has come."""
-    willing = [job.id for job in floor.jobs if gives_source_back(job)]
-    rows = Job.objects.filter(pk__in=willing).select_related("newest_checkpoint")
-    return {job.pk for job in rows if _has_come(job)}
+def due(floor: Floor) -> set[int]:
+    """Jobs that give their source back, whose moment has come: now, or a checkpoint taken since they were to leave.
 
-
-def _has_come(job: Job) -> bool:
-    """Now, or a checkpoint taken since the job was told or said that it would leave."""
-    if job.leave_moment == "now" or job.upgrade == Job.Upgrade.NOW:
-        return True
-    since = job.leaving_since or _told_at(job)
-    newest = job.newest_checkpoint
-    return since is not None and newest is not None and newest.committed_at >= since
-
-
-def _told_at(job: Job) -> datetime | None:
-    notice = Notice.objects.filter(job=job, state=Notice.State.OPEN).order_by("id").first()
-    return None if notice is None else notice.opened_at
+    That is since the job said that it would, or else since it was told.
+    """
+    willing = floor.jobs["id"][gives_source_back(floor)].tolist()
+    if not willing:
+        return set()
+    told = Notice.objects.filter(job=OuterRef("pk"), state=Notice.State.OPEN).order_by("id").values("opened_at")[:1]
+    at_once = Q(leave_moment="now") | Q(upgrade=Job.Upgrade.NOW)
+    saved = Q(newest_checkpoint__committed_at__gte=Coalesce(F("leaving_since"), Subquery(told)))
+    return set(Job.objects.filter(at_once | saved, pk__in=willing).values_list("pk", flat=True))
 
 
 def leave(job: Job, *, now: datetime, outbox: Outbox) -> bool:

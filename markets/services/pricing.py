@@ -1,19 +1,23 @@
 """The price setter's rows: a clearing with its receipt and roles, quotes whose terms have moved, and the supply."""
 
 import secrets
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from django.contrib.postgres.fields import DateTimeRangeField
+from django.db.models import F, Func, Value
 from psycopg.types.range import TimestamptzRange
 
+from laissez.bulk import copy_in
 from laissez.events import Outbox
-from markets.engine.book import Book
 from markets.engine.clearing import Clearing as EngineClearing
 from markets.engine.depth import depth
-from markets.engine.dynamics import Plan, roles_of
+from markets.engine.dynamics import Plan
 from markets.models import Clearing, Quote, Supply
 from markets.selectors import exchange
 from markets.selectors.floor import Snapshot
-from markets.selectors.receipts import RULE_VERSION, hash_of, receipt_of
+from markets.selectors.receipts import RULE_VERSION, hash_of, receipts_of
+from markets.selectors.roles import to_keep
 from markets.services import roles
 from markets.services.telling import tell_changes
 from workers.models import AcceleratorType, Cluster
@@ -48,43 +52,44 @@ def _write_quotes(
 ) -> Clearing | None:
     present = _present(cluster)
     types = {row.pk: row for row in AcceleratorType.objects.filter(cluster=cluster)}
-    book = decided.book
-    supplies = {offer.type: offer.supply for offer in book.offers}
-    fresh = {
-        type_id: quote
-        for type_id, row in types.items()
+    offers = decided.book.offers
+    supplies = dict(zip(offers["type"].tolist(), offers["supply"].tolist(), strict=True))
+    fresh = [
+        quote
+        for type_id, row in sorted(types.items())
         if (quote := _quote(row, decided.clearing, supplies.get(type_id, 0), present.get(type_id))) is not None
-    }
+    ]
     if not fresh and not acted:
         return None
-    now = outbox.now()
-    clearing = _record(cluster, snapshot, book, decided.clearing, types, now)
-    for type_id, quote in sorted(fresh.items()):
-        _replace(quote, present.get(type_id), clearing, now)
+    clearing = _record(cluster, snapshot, decided, types, outbox.now())
+    _replace(fresh, present, clearing, outbox.now())
     return clearing
+
+
+_COUNTS = ("units_total", "units_free", "units_leaving", "waiting_awards", "depth")
 
 
 def _write_supply(cluster: Cluster, decided: Plan) -> None:
     """What the tick leaves behind of every type; hosts may have taken or given units since the floor was read."""
     units = exchange.units_now(cluster)
-    losing = depth(decided.book, decided.clearing)
     present = {row.type_id: row for row in Supply.objects.filter(type__cluster=cluster)}
-    for type_id, counts in losing.items():
-        there = units[type_id]
-        row = Supply(
+    rows = [
+        Supply(
             type_id=type_id,
-            units_total=there.total,
-            units_free=there.free,
-            units_leaving=there.leaving,
-            waiting_awards=there.waiting,
+            units_total=units[type_id].total,
+            units_free=units[type_id].free,
+            units_leaving=units[type_id].leaving,
+            waiting_awards=units[type_id].waiting,
             depth=list(counts),
         )
-        former = present.get(type_id)
-        if former is None:
-            row.save()
-        elif _units(former) != _units(row):
-            row.pk = former.pk
-            row.save(force_update=True)
+        for type_id, counts in depth(decided.clearing).items()
+    ]
+    Supply.objects.bulk_create(
+        (row for row in rows if row.type_id not in present or _units(present[row.type_id]) != _units(row)),
+        update_conflicts=True,
+        unique_fields=["type"],
+        update_fields=_COUNTS,
+    )
 
 
 def _units(row: Supply) -> tuple[object, ...]:
@@ -132,16 +137,11 @@ def _cause(row: AcceleratorType, supply: int, present: Quote | None) -> str:
 
 
 def _record(
-    cluster: Cluster,
-    snapshot: Snapshot,
-    book: Book,
-    result: EngineClearing,
-    types: dict[int, AcceleratorType],
-    now: datetime,
+    cluster: Cluster, snapshot: Snapshot, decided: Plan, types: Mapping[int, AcceleratorType], now: datetime
 ) -> Clearing:
     salt = secrets.token_hex(16)
     number = cluster.tick_number + 1
-    roles.keep(cluster, number, roles_of(snapshot.floor))
+    roles.keep(cluster, number, to_keep(snapshot.floor, snapshot.absent, decided.roles))
     return Clearing.objects.create(
         cluster=cluster,
         number=number,
@@ -151,15 +151,36 @@ def _record(
         rule_version=RULE_VERSION,
         watermark=snapshot.watermark,
         salt=salt,
-        book_hash=hash_of(salt, book),
-        receipt={types[offer.type].slug: receipt_of(offer, result) for offer in book.offers},
+        book_hash=hash_of(salt, decided.book),
+        receipt=receipts_of(decided.clearing, {row.pk: row.slug for row in types.values()}),
     )
 
 
-def _replace(quote: Quote, present: Quote | None, clearing: Clearing, now: datetime) -> None:
-    if present is not None:
-        ended = TimestamptzRange(present.during.lower, now)
-        Quote.objects.filter(pk=present.pk).update(during=ended)
+_TOLD = (
+    "type_id",
+    "clearing_id",
+    "during",
+    "price_per_hour",
+    "lease_price_per_hour",
+    "base_price_per_hour",
+    "cap_price_per_hour",
+    "supply",
+    "previous_price_per_hour",
+    "priced_at",
+    "cause",
+)
+
+
+def _replace(fresh: Iterable[Quote], present: Mapping[int, Quote], clearing: Clearing, now: datetime) -> None:
+    """End the present quotes of these types, and open the fresh ones."""
+    quotes = [_succeeding(quote, present.get(quote.type_id), clearing, now) for quote in fresh]
+    ended = [present[quote.type_id].pk for quote in quotes if quote.type_id in present]
+    until_now = Func(F("during__startswith"), Value(now), function="tstzrange", output_field=DateTimeRangeField())
+    Quote.objects.filter(pk__in=ended).update(during=until_now)
+    copy_in(Quote, _TOLD, ([getattr(quote, name) for name in _TOLD] for quote in quotes))
+
+
+def _succeeding(quote: Quote, present: Quote | None, clearing: Clearing, now: datetime) -> Quote:
     if present is not None and present.price_per_hour == quote.price_per_hour:
         quote.previous_price_per_hour = present.previous_price_per_hour
         quote.priced_at = present.priced_at or present.during.lower
@@ -168,4 +189,4 @@ def _replace(quote: Quote, present: Quote | None, clearing: Clearing, now: datet
         quote.priced_at = now
     quote.clearing = clearing
     quote.during = TimestamptzRange(now, None)
-    quote.save()
+    return quote

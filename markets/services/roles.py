@@ -1,29 +1,49 @@
-"""Keeping what a receipt needs besides the bids: every job's role at every recorded clearing, a row for each change.
+"""Keeping what a receipt needs besides the bids: jobs' roles at every recorded clearing, a row for each change.
 
 Roles change when something moves, bids far more often; so a clearing costs as many rows here as jobs have changed
 their role since the last recorded one, whatever happened in between, and any clearing's roles are those in force at
 its number.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
 
-from markets.engine.roles import Role as EngineRole
+from laissez.bulk import copy_in
+from markets.engine.book import NONE
 from markets.models import Role
-from markets.selectors.receipts import terms_of
+from markets.selectors import roles
+from markets.selectors.roles import KeptRoles
 from workers.models import Cluster
 
+_NAMES = (
+    "cluster_id",
+    "job_id",
+    "from_number",
+    "on_type",
+    "to_type",
+    "award_type",
+    "seeks",
+    "absent",
+    "closed_types",
+)
 
-def keep(cluster: Cluster, number: int, roles: Mapping[int, EngineRole]) -> None:
+
+def keep(cluster: Cluster, number: int, wanted: KeptRoles) -> None:
     """Bring the kept roles to those of the clearing with this number. The cluster's lock is held."""
-    present = {
-        job: (pk, terms)
-        for pk, job, terms in Role.objects.filter(cluster=cluster, until_number=None).values_list("pk", "job", "terms")
-    }
-    wanted = {job: terms_of(role) for job, role in roles.items()}
-    ended = [pk for job, (pk, terms) in present.items() if wanted.get(job) != terms]
-    Role.objects.filter(pk__in=ended).update(until_number=number)
-    Role.objects.bulk_create(
-        Role(cluster=cluster, job_id=job, from_number=number, terms=terms)
-        for job, terms in wanted.items()
-        if job not in present or present[job][1] != terms
+    ended, fresh = roles.differences(roles.in_force(cluster.pk), wanted)
+    if ended:
+        Role.objects.filter(pk__in=ended).update(until_number=number)
+    closed: dict[int, list[int]] = defaultdict(list)
+    for job, type_id in sorted(wanted.closed):
+        closed[job].append(type_id)
+    copy_in(
+        Role,
+        _NAMES,
+        (
+            (cluster.pk, job, number, *_types(on, to, award), bool(seeks), bool(absent), closed[job])
+            for job, on, to, award, seeks, absent in fresh.tolist()
+        ),
     )
+
+
+def _types(*ids: int) -> tuple[int | None, ...]:
+    return tuple(None if type_id == NONE else type_id for type_id in ids)

@@ -2,20 +2,29 @@
 
 One lock (the cluster's), one snapshot, one transaction. The engine decides on values; here its actions are carried
 out on rows, each re-checked under the job's lock and dropped when it has gone stale: the next tick asks again.
+
+A tick of a floor that has not changed and on which nothing is due does nothing. What a process remembers of a cluster
+saves it reading and clearing anew what is as it was; it is used only by the tick that directly follows.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
+import numpy as np
+from django.db import connection
+
 from laissez.clock import microseconds, rfc3339
 from laissez.events import Outbox, touch, transact
+from markets.engine.book import NONE
+from markets.engine.clearing import Clearing
 from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
 from markets.models import Award, Notice
 from markets.selectors import floor as floors
-from markets.services import actions, announcing, awards, moments, pricing
+from markets.services import actions, announcing, awards, changes, moments, pricing
 from workers.models import Cluster, Job
 from workers.services import jobs, leases
 
@@ -35,28 +44,70 @@ def tick(cluster_id: int) -> Outcome:
     return transact(partial(_tick, cluster_id))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Memory:
+    """What the last tick that read the floor has read and cleared."""
+
+    snapshot: floors.Snapshot
+    clearing: Clearing
+
+
+_memories: dict[int, _Memory] = {}
+"""By cluster. One counts only if the cluster's row names its transaction: one that was undone, or followed by another
+process's, does not."""
+
+
 def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     cluster = Cluster.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=cluster_id).first()
     if cluster is None:
         return Outcome.BUSY
     now = outbox.now()
     announcing.put_due_in_force(cluster, outbox)
-    snapshot = floors.read(cluster, now=now)
-    overdue = _overdue(cluster, now)
-    ready = moments.due(snapshot.floor, now=now)
-    fingerprint = snapshot.fingerprint()
-    lapsing = awards.overdue(cluster, now)
-    spent = _with_spent_notices(cluster)
-    quiet = not (overdue or ready or lapsing or spent) and fingerprint == cluster.book_fingerprint
-    if quiet and (cluster.next_due_at is None or now < cluster.next_due_at):
+    changed = changes.take(cluster)
+    is_due = cluster.next_due_at is not None and cluster.next_due_at <= now
+    if changed is None and not is_due:
         _stamp(cluster, now)
         return Outcome.UNCHANGED
-    acted = _clear(cluster, snapshot, overdue, ready, lapsing, spent, outbox)
-    # What was acted upon may be undone before the next tick; the same floor then has to be acted upon again.
-    cluster.book_fingerprint = "" if acted else fingerprint
-    cluster.next_due_at = _next_due(snapshot.floor, now)
-    _stamp(cluster, now)
+    memory = _memories.get(cluster.pk)
+    if memory is None or memory.snapshot.read_in != cluster.floor_read_in:
+        snapshot, former = floors.read(cluster, now=now), None
+    else:
+        jobs_changed = np.zeros(0, dtype=np.int64) if changed is None else changed
+        snapshot, former = floors.read(cluster, now=now, former=memory.snapshot, changed=jobs_changed), memory.clearing
+    decided = plan(snapshot.floor, cluster.rule, former)
+    dues = _Dues.of(cluster, snapshot.floor, now)
+    _clear(cluster, snapshot, decided, dues, outbox)
+    _memories[cluster.pk] = _Memory(snapshot, decided.clearing)
+    cluster.floor_read_in = snapshot.read_in
+    # What was to be done and was dropped is to be done still, although nothing may have changed.
+    cluster.next_due_at = now if decided.actions or dues.jobs else _next_due(snapshot, now)
+    _stamp(cluster, now, "floor_read_in", "next_due_at")
     return Outcome.CLEARED
+
+
+@dataclass(frozen=True, slots=True)
+class _Dues:
+    """What a tick does besides the plan, by job."""
+
+    overdue: set[int]
+    ready: set[int]
+    spent: set[int]
+    lapsing: Mapping[int, Award]
+
+    @classmethod
+    def of(cls, cluster: Cluster, floor: Floor, now: datetime) -> "_Dues":
+        """Queue times that are over, moments that have come, notices about leases that are gone, awards in vain."""
+        return cls(
+            overdue=_overdue(cluster, now),
+            ready=moments.due(floor),
+            spent=_with_spent_notices(cluster),
+            lapsing=awards.overdue(cluster, now),
+        )
+
+    @property
+    def jobs(self) -> set[int]:
+        """All the jobs concerned."""
+        return self.overdue | self.ready | self.spent | self.lapsing.keys()
 
 
 def _overdue(cluster: Cluster, now: datetime) -> set[int]:
@@ -70,60 +121,62 @@ def _with_spent_notices(cluster: Cluster) -> set[int]:
     return set(rows.exclude(lease__state__in=leases.LIVE_STATES).values_list("job_id", flat=True))
 
 
-def _clear(
-    cluster: Cluster,
-    snapshot: floors.Snapshot,
-    overdue: set[int],
-    ready: set[int],
-    lapsing: Mapping[int, Award],
-    spent: set[int],
-    outbox: Outbox,
-) -> bool:
-    """Clear and act.
-
-    Returns:
-        Whether any action of the plan was carried out.
-    """
+def _clear(cluster: Cluster, snapshot: floors.Snapshot, decided: Plan, dues: _Dues, outbox: Outbox) -> None:
+    """Carry out the plan and what is due, ask the agents whom the prices concern, and record the clearing."""
     now = outbox.now()
-    decided = plan(snapshot.floor, cluster.rule)
-    moved_prices = pricing.moved(cluster, decided.clearing, ASK_THRESHOLD_PER_MILLE)
-    concerned = _watching(snapshot.floor, moved_prices)
-    locked = jobs.lock(overdue | ready | concerned | spent | lapsing.keys() | _acted_on(decided))
+    concerned = _watching(snapshot.floor, pricing.moved(cluster, decided.clearing, ASK_THRESHOLD_PER_MILLE))
+    acted_on = dues.jobs | {action.job for action in decided.actions}
+    _lock(concerned | acted_on)
+    locked = jobs.lock(acted_on)
     applier = actions.Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
-    for job_id in sorted(spent & locked.keys()):
+    for job_id in sorted(dues.spent & locked.keys()):
         actions.close_spent_notices(locked[job_id], now=now, outbox=outbox)
     for action in decided.actions:
         applier.apply(action)
-    for award in lapsing.values():
+    for award in dues.lapsing.values():
         awards.lapse(award, now=now, outbox=outbox)
-    for job_id in sorted(ready & locked.keys()):
+    for job_id in sorted(dues.ready & locked.keys()):
         moments.leave(locked[job_id], now=now, outbox=outbox)
-    for job_id in sorted(overdue & locked.keys()):
+    for job_id in sorted(dues.overdue & locked.keys()):
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
             applier.retire(locked[job_id])
-    for job_id in sorted(concerned & locked.keys()):
-        jobs.ask_agent(locked[job_id], "price", now=now)
+    _ask(concerned, now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
-    return bool(applier.applied)
 
 
-def _acted_on(decided: Plan) -> set[int]:
-    return {action.job for action in decided.actions}
+def _lock(ids: set[int]) -> None:
+    """Lock all jobs at once, in the order of their ids, without reading those that are only to be asked."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM (SELECT FROM workers_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE) AS locked",
+            [sorted(ids)],
+        )
+
+
+def _ask(ids: set[int], now: datetime) -> None:
+    for job in jobs.lock(ids).values():
+        jobs.ask_agent(job, "price", now=now)
 
 
 def _watching(floor: Floor, types: Iterable[int]) -> set[int]:
     """Running jobs with a row on a type whose price has moved noticeably: their agents are asked."""
-    wanted = set(types)
-    return {job.id for job in floor.jobs if job.source is not None and any(row.type in wanted for row in job.rows)}
+    wanted = np.isin(floor.types["id"], list(types))
+    if not wanted.any():
+        return set()
+    owners = np.repeat(np.arange(len(floor.jobs)), np.diff(floor.starts))
+    watching = np.unique(owners[wanted[floor.rows["type"]]])
+    return set(floor.jobs["id"][watching[floor.jobs["source"][watching] != NONE]].tolist())
 
 
-def _next_due(floor: Floor, now: datetime) -> datetime | None:
-    due = next_deadline(floor)
+def _next_due(snapshot: floors.Snapshot, now: datetime) -> datetime | None:
+    """When the passing of time alone will give a tick something to do."""
+    instants = [next_deadline(snapshot.floor), snapshot.due_at]
+    due = min((instant for instant in instants if instant is not None and instant != NONE), default=None)
     return None if due is None else now + timedelta(microseconds=max(0, due - microseconds(now)))
 
 
-def _stamp(cluster: Cluster, now: datetime) -> None:
+def _stamp(cluster: Cluster, now: datetime, *changed: str) -> None:
     cluster.last_tick_at = now
     cluster.tick_number += 1
-    cluster.save(update_fields=["last_tick_at", "tick_number", "book_fingerprint", "next_due_at"])
+    cluster.save(update_fields=["last_tick_at", "tick_number", *changed])
     touch(f"market:{cluster.slug}", as_of=rfc3339(now))

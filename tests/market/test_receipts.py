@@ -46,19 +46,22 @@ def test_every_clearing_of_a_day_recomputes(seed: int, rule: str, steps: int) ->
         day.step()
     assert faults() == {}
     assert Clearing.objects.count() > steps / 2
-    kinds = {key for terms in Role.objects.values_list("terms", flat=True) for key in terms}
-    assert {"on", "award"} <= kinds
+    assert Role.objects.exclude(on_type=None).exists()
+    assert Role.objects.exclude(award_type=None).exists()
+    assert not Role.objects.filter(on_type=None, to_type=None, award_type=None, absent=False, job__bids=None).exists()
     changed = Role.objects.filter(from_number__gt=Clearing.objects.order_by("number")[0].number).count()
     assert changed < Clearing.objects.count() * 3  # roles are kept when they change, not with every clearing
 
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """One A10 that bob has and alice wants, cleared and recorded."""
+    """One A10 that bob has and alice wants, cleared and recorded while it runs."""
     made = scenes.make_cluster()
     scenes.make_host(made, nvidia_a10=1, nvidia_l4=1)
     scenes.submit(scenes.make_tenant("bob"), (A10, "0.9"), (L4, "0.6"), name="holder")
-    scenes.submit(scenes.make_tenant("alice"), (A10, "0.8"), name="loser")
+    loser = scenes.submit(scenes.make_tenant("alice"), (A10, "0.7"), name="loser")
+    scenes.tick(made)
+    transact(rebid(loser, (A10, "0.8")))
     scenes.tick(made)
     return made
 
@@ -109,7 +112,7 @@ PLANTED = {
     "the hash": ("UPDATE markets_clearing SET book_hash = repeat('0', 64)", "book"),
     "the watermark": ("UPDATE markets_clearing SET watermark = '3:3:'", "book"),
     "a role": (
-        "UPDATE markets_role SET terms = jsonb_build_object('on', (SELECT min(id) FROM workers_acceleratortype))",
+        "UPDATE markets_role SET on_type = (SELECT max(id) FROM workers_acceleratortype)",
         "book",
     ),
     "a missing role": ("DELETE FROM markets_role WHERE id = (SELECT max(id) FROM markets_role)", "book"),
@@ -141,7 +144,7 @@ def test_whatever_was_falsified_is_found(cluster: Cluster) -> None:
 
 
 def test_history_refuses_to_be_changed(cluster: Cluster) -> None:
-    for sql in ("UPDATE markets_role SET terms = '{}'", "DELETE FROM markets_role", "TRUNCATE markets_role"):
+    for sql in ("UPDATE markets_role SET seeks = true", "DELETE FROM markets_role", "TRUNCATE markets_role"):
         with (
             pytest.raises(Exception, match=r"role \d+: a change ends|refused|cannot|not"),
             connection.cursor() as cursor,
@@ -180,6 +183,28 @@ def test_a_receipt_from_before_roles_were_kept_says_so(cluster: Cluster) -> None
     plant("UPDATE markets_clearing SET keeps_roles = false")
     assert faults()[newest().number] == ["It was recorded before roles were kept: its book cannot be rebuilt."]
     assert not [found for found in soundness.violations() if found.startswith("I16")]
+
+
+def test_a_receipt_of_an_earlier_version_says_so_and_alarms_nobody(cluster: Cluster) -> None:
+    plant("UPDATE markets_clearing SET rule_version = 1")
+    (sentence,) = faults()[newest().number]
+    assert sentence.startswith("It was recorded by launch_table in version 1; known here: ")
+    assert not [found for found in soundness.violations() if found.startswith("I16")]
+
+
+def test_only_jobs_that_are_more_than_queued_are_kept_besides_their_bids(cluster: Cluster) -> None:
+    assert set(Role.objects.values_list("job__name", flat=True)) == {"holder"}
+
+
+def test_a_job_that_is_over_is_absent_as_long_as_its_bids_are_open(cluster: Cluster) -> None:
+    over = "UPDATE workers_job SET state = 'cancelled', finished_at = now(), queue_deadline = NULL"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{over} WHERE name = 'loser'")
+    transact(rebid(Job.objects.get(name="holder"), (A10, "1.1"), (L4, "0.6")))
+    scenes.tick(cluster)
+    assert newest().receipt[A10]["price_per_hour"] == "0.606000"
+    assert Role.objects.get(job__name="loser", until_number=None).absent
+    assert faults() == {}
 
 
 def test_a_public_receipt_names_its_neighbours_and_no_bidder(cluster: Cluster) -> None:

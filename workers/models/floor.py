@@ -31,7 +31,9 @@ class Cluster(models.Model):
     next_due_at = models.DateTimeField(
         null=True, blank=True, help_text="The next instant at which an unchanged book would still lead to an action."
     )
-    book_fingerprint = models.CharField(max_length=64, blank=True, default="")
+    floor_read_in = models.BigIntegerField(
+        null=True, blank=True, editable=False, help_text="The transaction of the last tick that read the floor."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

@@ -101,6 +101,9 @@ class Job(models.Model):
                 name="open_jobs_by_cluster", fields=["cluster", "id"], condition=Q(state__in=["queued", "running"])
             ),
             models.Index(name="jobs_by_tenant", fields=["tenant", "-id"]),
+            models.Index(
+                name="queued_jobs_by_deadline", fields=["cluster", "queue_deadline"], condition=Q(state="queued")
+            ),
         ]
         constraints = [
             models.CheckConstraint(

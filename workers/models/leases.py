@@ -192,6 +192,7 @@ class Migration(models.Model):
             models.CheckConstraint(name="an_aborted_migration_says_why", condition=~Q(state="aborted") | ~Q(reason="")),
             models.CheckConstraint(name="a_migration_has_two_leases", condition=~Q(source=models.F("destination"))),
         ]
+        indexes = [models.Index(name="moves_by_their_end", fields=["closed_at"], condition=Q(state="done"))]
 
     def __str__(self) -> str:
         return f"{self.public_id} ({self.state})"

@@ -1,0 +1,29 @@
+"""The log of what has changed on a floor since a tick last read it. Triggers of the database write it.
+
+Whoever changes something that ticks read leaves a row here in the same transaction, so a change and its row become
+visible together. A tick takes the rows that it sees and reads the floor afterwards, in the same transaction: what is
+committed in between stays for the next one, and a tick that is undone has taken nothing.
+"""
+
+import numpy as np
+
+from laissez.bulk import NULL, Integer, Table, fetch_one
+from markets.engine.book import IntArray
+from workers.models import Cluster
+
+_JOBS = Table(Integer("id", "job_id"))
+_TAKE = f"""
+    WITH taken AS (DELETE FROM markets_floorchange WHERE cluster_id = %(cluster)s RETURNING job_id)
+    SELECT {_JOBS.select("FROM (SELECT DISTINCT job_id FROM taken) AS it")}
+"""  # noqa: S608  (nothing but this module's own words)
+
+
+def take(cluster: Cluster) -> IntArray | None:
+    """Take what has changed. The cluster's lock is held.
+
+    Returns:
+        The ids of all jobs of which anything has changed, in order; perhaps none, if it was units or prices. None
+        without any change at all.
+    """
+    jobs = _JOBS.records(fetch_one(_TAKE, {"cluster": cluster.pk})[0])["id"]
+    return np.sort(jobs[jobs != NULL]) if len(jobs) else None
