@@ -29,7 +29,7 @@ def own_bids(floor: Floor, tenures: IntArray) -> IntArray:
     rows = row_for(floor.starts, floor.rows, jobs, types)
     bids: IntArray = floor.types["base"][types]
     there = np.flatnonzero(rows != NONE)
-    keep = stated(floor.types, floor.rows, rows[there], np.ones(len(there), dtype=np.bool_))
+    keep = stated(floor.types, floor.rows, rows[there], np.arange(len(there)))
     bids[there] = np.minimum(floor.types["cap"][types[there]], keep)
     return bids
 

@@ -28,17 +28,17 @@ def offsets(counts: NDArray[np.int64 | np.bool_]) -> IntArray:
     return found
 
 
-def spans(firsts: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return that many places from each first one on, and beside each of them the number of its run."""
-    runs = np.repeat(np.arange(len(counts)), counts)
-    places = np.arange(len(runs))
-    places += (firsts - offsets(counts)[:-1])[runs]
-    return places, runs
+def spans(firsts: IntArray, counts: IntArray) -> IntArray:
+    """Return that many places from each first one on, one run after the other."""
+    places = np.repeat(firsts - offsets(counts)[:-1], counts)
+    places += np.arange(len(places))
+    return places
 
 
 def rows_of(starts: IntArray, jobs: IntArray) -> tuple[IntArray, IntArray]:
     """Return the rows of these jobs one after the other, and beside each which of `jobs` it is of, counted from 0."""
-    return spans(starts[jobs], starts[jobs + 1] - starts[jobs])
+    counts = starts[jobs + 1] - starts[jobs]
+    return spans(starts[jobs], counts), np.repeat(np.arange(len(jobs)), counts)
 
 
 def rows_above(starts: IntArray, jobs: IntArray, held: IntArray) -> tuple[IntArray, IntArray]:
@@ -58,17 +58,19 @@ def row_for(starts: IntArray, rows: Records, jobs: IntArray, types: IntArray) ->
 
 
 def unit_of(floor: Floor, tenures: IntArray) -> IntArray:
-    """Return the units of these tenures as places in `units`; NONE where there is no tenure or no such unit."""
-    wanted = column(floor.tenures, "unit", tenures)
+    """Return the units of these tenures as places in `units`; NONE where there is no such unit."""
+    wanted = floor.tenures["unit"][tenures]
     places = np.searchsorted(floor.units["id"], wanted)
     known = np.flatnonzero(places < len(floor.units))
-    found = np.full(len(tenures), NONE)
     same = known[floor.units["id"][places[known]] == wanted[known]]
+    found = np.full(len(tenures), NONE)
     found[same] = places[same]
     return found
 
 
 def on_usable_unit(floor: Floor, tenures: IntArray) -> BoolArray:
     """Return for each of these tenures whether it is there and its unit counts."""
-    usable: BoolArray = column(floor.units, "usable", unit_of(floor, tenures)) == 1
-    return usable
+    found = np.zeros(len(tenures), dtype=np.bool_)
+    there = np.flatnonzero(tenures != NONE)
+    found[there] = column(floor.units, "usable", unit_of(floor, tenures[there])) == 1
+    return found

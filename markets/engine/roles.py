@@ -85,7 +85,7 @@ def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, r
     kept[held[held != NONE]] = True
     bids = np.empty(len(places), dtype=ROW)
     bids["offer"] = rows["type"][places]
-    bids["bid"] = stated(offers, rows, places, kept[places])
+    bids["bid"] = stated(offers, rows, places, np.flatnonzero(kept[places]))
     bids["accepted_at"] = rows["accepted_at"][places]
     return Book(offers, participants, own_starts, bids)
 
@@ -96,16 +96,15 @@ def is_source(participants: Records) -> BoolArray:
     return found
 
 
-def stated(types: Records, rows: Records, places: IntArray, kept: BoolArray) -> IntArray:
-    """Return what the rows at these places bid, each at its max price or, where `kept`, at its keep price.
+def stated(types: Records, rows: Records, places: IntArray, kept: IntArray) -> IntArray:
+    """Return what the rows at these places bid: their max price, but those at places[kept] their keep price.
 
     A keep price counts as at least the max price: an agent may raise a max price above it, and a job that bid less to
     stay than to come would never rest.
     """
     bids: IntArray = rows["max_price"][places]
-    keeping = np.flatnonzero(kept & (bids != NONE))
-    bids[keeping] = np.maximum(bids[keeping], rows["keep_price"][places[keeping]])
     capped = np.flatnonzero(bids == NONE)
+    bids[kept] = np.maximum(bids[kept], rows["keep_price"][places[kept]])
     bids[capped] = types["cap"][rows["type"][places[capped]]]
     return bids
 
@@ -142,7 +141,7 @@ def _tables(starts: IntArray, roles: Roles, owners: IntArray, held: IntArray) ->
     alone, seeks = roles.jobs["to"][owners] != NONE, roles.jobs["seeks"][owners] == 1
     firsts = np.where(alone | ((held != NONE) & ~seeks), held, starts[owners])
     ends = np.where(alone, np.where(held == NONE, NONE, held + 1), starts[owners + 1])
-    places, _ = spans(firsts, ends - firsts)
+    places = spans(firsts, ends - firsts)
     own_starts = offsets(ends - firsts)
     if not roles.closed.any():
         return places, own_starts

@@ -1,6 +1,5 @@
 """The applier of a simulation: carries out on the world what the engine's plan asks for."""
 
-from dataclasses import replace
 from typing import assert_never
 
 from markets.engine.actions import (
@@ -32,10 +31,11 @@ class Market:
 
     def step(self) -> bool:
         """Clear, put the prices in force and apply the plan; return whether anything had to be done."""
-        floor = self.world.floor()
-        planned = plan(floor, self.world.scenario.rule)
+        planned = plan(self.world.floor(), self.world.scenario.rule, self.clearing)
         self.clearing = planned.clearing
-        for lease_id, price in prices_paid(replace(floor, jobs=self.world.payers()), planned.clearing).items():
+        payers = self.world.payers()
+        prices = prices_paid(payers, planned.clearing).tolist()
+        for lease_id, price in zip(payers.tenures["lease"].tolist(), prices, strict=True):
             self.world.leases[lease_id].price = price
         for action in planned.actions:
             self._apply(action, self.world.jobs[action.job])

@@ -6,7 +6,7 @@ from markets.simulation.world import SimJob, SimMove, World
 
 def move_if_ready(world: World, job: SimJob) -> bool:
     """At the job's moment: leave the source if that is possible; return whether anything has changed."""
-    if job.restoring_until is not None or not gives_source_back(job.floor_job()):
+    if job.restoring_until is not None or not gives_source_back(world.floor_of([job])).all():
         return False
     if job.spec.mode == "overlap" and _destination_is_active(job):
         _save(job, world.now)

@@ -4,6 +4,7 @@ The only mutable state of a simulation. Who moves what: `simulator` carries out 
 engine's actions; both through the methods here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -120,7 +121,6 @@ class SimJob:
         return FloorJob(
             id=self.id,
             tenant=self.tenant,
-            state="queued" if self.source is None else "running",
             rows=tuple(
                 TableRow(row.type, row.max_price, row.keep_price, row.accepted_at, row.closed_until)
                 for row in self.rows
@@ -216,17 +216,21 @@ class World:
 
     def floor(self) -> Floor:
         """Return what the engine sees."""
-        return Floor(
+        return self.floor_of(self.alive())
+
+    def payers(self) -> Floor:
+        """Return the floor with every job that has a lease which occupies a unit, those that are done among them."""
+        return self.floor_of([job for job in self.jobs if job.leases()])
+
+    def floor_of(self, jobs: Iterable[SimJob]) -> Floor:
+        """Return the floor with these jobs alone."""
+        return Floor.of(
             now=self.now,
             notice_us=self.scenario.timing.notice_us,
             types=self.offers,
-            units=tuple(Unit(unit.id, unit.type, unit.usable, unit.lease) for unit in self.units),
-            jobs=tuple(job.floor_job() for job in self.jobs if not job.done),
+            units=(Unit(unit.id, unit.type, unit.usable, unit.lease) for unit in self.units),
+            jobs=(job.floor_job() for job in jobs),
         )
-
-    def payers(self) -> tuple[FloorJob, ...]:
-        """Return every job with a lease that occupies a unit, those that are done among them."""
-        return tuple(job.floor_job() for job in self.jobs if job.leases())
 
     def open_lease(self, job: SimJob, unit: SimUnit) -> SimLease:
         """Occupy a free unit."""
