@@ -33,12 +33,11 @@ from markets.engine.deadlines import (
     COOL_DOWN_US,
     cool_down,
     give_back,
-    is_upgrade,
     next_deadline,
     without_spent_destinations,
 )
 from markets.engine.floor import ACTIVE, MARKET_REASONS_END, Floor
-from markets.engine.places import BoolArray, column, on_usable_unit, row_for
+from markets.engine.places import BoolArray, column, row_for
 from markets.engine.roles import Roles, is_source, roles_as_they_stand
 
 __all__ = [
@@ -108,7 +107,7 @@ def plan(floor: Floor, rule: str = "launch_table", former: Clearing | None = Non
     present, returned = without_spent_destinations(floor)
     roles = roles_as_they_stand(present)
     clearing = RULES[rule](book_as_it_stands(present, roles), former)
-    return Plan(clearing, (*returned, *_Planner(present, clearing).actions()), roles)
+    return Plan(clearing, (*returned, *_Planner(present, roles, clearing).actions()), roles)
 
 
 def gives_source_back(floor: Floor) -> BoolArray:
@@ -134,15 +133,19 @@ class _Planner:
     """One plan in the making, by job: what the clearing gives it, the fate of the unit it runs on, and what it wins.
 
     assigned: the type, for a job on two units at its destination. wins: that type where the job does not sit on it.
-    Fates are those of the jobs in `running` only, and so are `sources`, their tenures.
+    held: the row of the unit it runs on, or NONE. Of the jobs in `running` only: sources, their tenures, the bids
+    for them, and their fates.
     """
 
-    def __init__(self, floor: Floor, clearing: Clearing) -> None:
+    def __init__(self, floor: Floor, roles: Roles, clearing: Clearing) -> None:
         self.floor = floor
         self.assigned, at_source = _assigned(floor, clearing)
         self.running = np.flatnonzero(floor.jobs["source"] != NONE)
-        self.sources = floor.tenures[floor.jobs["source"][self.running]]
-        self.fates = self._fates(at_source[self.running])
+        seats = floor.jobs["source"][self.running]
+        self.sources, self.bids = floor.tenures[seats], own_bids(floor, seats)
+        self.held = np.full(len(floor.jobs), NONE)
+        self.held[self.running] = row_for(floor.starts, floor.rows, self.running, self.sources["type"])
+        self.fates = self._fates(at_source[self.running], roles.jobs["on"][self.running] != NONE)
         self.wins = np.where(floor.jobs["destination"] == NONE, self.assigned, NONE)
         self.wins[self.running[self.fates == _KEPT]] = NONE
 
@@ -157,53 +160,51 @@ class _Planner:
         waiting = np.bincount(line["type"], minlength=kinds) - np.bincount(free["type"], minlength=kinds)
         yield from self._notices(waiting - self._leaving(gone))
 
-    def _fates(self, assigned: IntArray) -> IntArray:
+    def _row_for(self, jobs: IntArray, types: IntArray) -> IntArray:
+        return row_for(self.floor.starts, self.floor.rows, jobs, types)
+
+    def _fates(self, assigned: IntArray, usable: BoolArray) -> IntArray:
         """Return what the clearing means for the units that jobs run on, from the types that it gives them there."""
-        seats, types = self.floor.jobs["source"][self.running], self.sources["type"]
-        outgrown = (assigned != NONE) & is_upgrade(self.floor, self.running, assigned)
-        below_base = own_bids(self.floor, seats) < self.floor.types["base"][types]
+        types = self.sources["type"]
+        better = (assigned != NONE) & (self._row_for(self.running, assigned) < self.held[self.running])
+        below_base = self.bids < self.floor.types["base"][types]
         fates: IntArray = np.select(
-            [~on_usable_unit(self.floor, seats), assigned == types, outgrown, below_base],
-            [_DRAINED, _KEPT, _OUTGROWN, _BELOW_BASE],
-            default=_OUTBID,
+            [~usable, assigned == types, better, below_base], [_DRAINED, _KEPT, _OUTGROWN, _BELOW_BASE], _OUTBID
         )
         return fates
 
     def _pointless(self) -> tuple[IntArray, list[ReturnReason]]:
         """Return the jobs whose destination is lost, or was a fall-back that is not needed now, and which of both."""
-        jobs = self.floor.jobs
-        destinations = jobs["destination"][self.running]
-        to = column(self.floor.tenures, "type", destinations)
-        stays = (self.fates == _KEPT) & (jobs["leaving"][self.running] == 0)
-        lost = (destinations != NONE) & (self.assigned[self.running] == NONE)
-        unneeded = (destinations != NONE) & ~lost & stays & ~is_upgrade(self.floor, self.running, to)
+        jobs = self.floor.jobs[self.running]
+        moving = np.flatnonzero(jobs["destination"] != NONE)
+        movers = self.running[moving]
+        to = self.floor.tenures["type"][jobs["destination"][moving]]
+        lost = self.assigned[movers] == NONE
+        stays = (self.fates[moving] == _KEPT) & (jobs["leaving"][moving] == 0)
+        unneeded = ~lost & stays & (self._row_for(movers, to) >= self.held[movers])
         gone = np.flatnonzero(lost | unneeded)
-        return self.running[gone], ["lost" if is_lost else "not_needed" for is_lost in lost[gone]]
+        return movers[gone], ["lost" if is_lost else "not_needed" for is_lost in lost[gone]]
 
     def _awards(self) -> Iterator[Action]:
         """Close the awards that the clearing does not repeat, open those that it makes."""
-        jobs, types = self.floor.jobs, self.floor.types["id"].tolist()
-        closing = (jobs["award"] != NONE) & (jobs["award_type"] != self.wins)
-        opening = (self.wins != NONE) & (jobs["award_type"] != self.wins)
-        changed = np.flatnonzero(closing | opening)
-        cooling = closing[changed] & self._falls_short(changed)
-        held = jobs[["id", "award", "award_type"]][changed].tolist()
-        marks = zip(closing[changed], cooling, opening[changed], strict=True)
-        wins = self.wins[changed].tolist()
-        for (job, award, award_type), (closes, cools, opens), win in zip(held, marks, wins, strict=True):
-            if closes:
+        award_types, types = self.floor.jobs["award_type"], self.floor.types["id"].tolist()
+        changed = np.flatnonzero(award_types != self.wins)
+        cooling = self._falls_short(changed).tolist()
+        jobs = self.floor.jobs[["id", "award", "award_type"]][changed].tolist()
+        for (job, award, award_type), win, cools in zip(jobs, self.wins[changed].tolist(), cooling, strict=True):
+            if award != NONE:
                 yield CloseAward(award, job)
             if cools:
                 yield CoolDown(job, types[award_type])
-            if opens:
+            if win != NONE:
                 yield OpenAward(job, types[win])
 
     def _falls_short(self, jobs: IntArray) -> BoolArray:
         """Return whether the award of each of these jobs was an upgrade and nothing as good takes its place."""
-        floor = self.floor
-        awards, wins = floor.jobs["award_type"][jobs], self.wins[jobs]
-        worse = row_for(floor.starts, floor.rows, jobs, wins) > row_for(floor.starts, floor.rows, jobs, awards)
-        falls: BoolArray = is_upgrade(floor, jobs, awards) & ((wins == NONE) | worse)
+        awards, wins = self.floor.jobs["award_type"][jobs], self.wins[jobs]
+        rank = self._row_for(jobs, awards)
+        worse = (wins == NONE) | (self._row_for(jobs, wins) > rank)
+        falls: BoolArray = (awards != NONE) & (rank < self.held[jobs]) & worse
         return falls
 
     def _line(self) -> Records:
@@ -282,9 +283,8 @@ class _Planner:
         so that a notice does not wander, then the lowest bids.
         """
         outgrown = np.flatnonzero(self.fates == _OUTGROWN)
-        leavers, seats = self.sources[outgrown], self.floor.jobs["source"][self.running[outgrown]]
-        bids, fresh = own_bids(self.floor, seats), leavers["notice"] == NONE
-        order = np.lexsort((-leavers["job"], bids, fresh, leavers["type"]))
+        leavers = self.sources[outgrown]
+        order = np.lexsort((-leavers["job"], self.bids[outgrown], leavers["notice"] == NONE, leavers["type"]))
         types = leavers["type"][order]
         claimed = np.arange(len(order)) - np.searchsorted(types, types) < needed[types]
         grounds = self.fates.copy()

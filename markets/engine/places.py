@@ -51,6 +51,8 @@ def rows_above(starts: IntArray, jobs: IntArray, held: IntArray) -> tuple[IntArr
 def row_for(starts: IntArray, rows: Records, jobs: IntArray, types: IntArray) -> IntArray:
     """Return the row that each of these jobs has for the type beside it; NONE where its table has no such row."""
     found = np.full(len(jobs), NONE)
+    if not len(jobs):
+        return found
     candidates, owners = rows_of(starts, jobs)
     hits = np.flatnonzero(rows["type"][candidates] == types[owners])
     found[owners[hits]] = candidates[hits]

@@ -4,17 +4,26 @@ from markets.engine.dynamics import gives_source_back
 from markets.simulation.world import SimJob, SimMove, World
 
 
-def move_if_ready(world: World, job: SimJob) -> bool:
-    """At the job's moment: leave the source if that is possible; return whether anything has changed."""
-    if job.restoring_until is not None or not gives_source_back(world.floor_of([job])).all():
+def move_those_ready(world: World) -> bool:
+    """Let the jobs at their moment leave their sources where that is possible; return whether any did."""
+    waiting = [job for job in world.alive() if job.source is not None and job.restoring_until is None]
+    at_moment = [job for job in waiting if job.moment == "now" or job.at_checkpoint(world.now)]
+    if not at_moment:
         return False
-    if job.spec.mode == "overlap" and _destination_is_active(job):
-        _save(job, world.now)
-        job.pause(world.now)
-        job.restoring_until = world.now + _restore_time(world, job)
-        return True
-    leave_source(world, job)
-    return True
+    giving = gives_source_back(world.floor_of(at_moment))
+    for job in (job for job, gives in zip(at_moment, giving, strict=True) if gives):
+        _move(world, job)
+    return bool(giving.any())
+
+
+def _move(world: World, job: SimJob) -> None:
+    """Leave the source; with overlap not before the destination has taken its first step."""
+    if job.spec.mode != "overlap" or not _destination_is_active(job):
+        leave_source(world, job)
+        return
+    _save(job, world.now)
+    job.pause(world.now)
+    job.restoring_until = world.now + _restore_time(world, job)
 
 
 def finish_overlap(world: World, job: SimJob) -> bool:

@@ -85,9 +85,7 @@ class Simulator:
                 moves.start_work(self.world, lease.job)
         for job in self.world.alive():
             changed |= moves.finish_overlap(self.world, job)
-            if job.moment == "now" or job.at_checkpoint(self.world.now):
-                changed |= moves.move_if_ready(self.world, job)
-        return changed
+        return moves.move_those_ready(self.world) or changed
 
     def _work(self) -> None:
         """Jobs reach checkpoints and ends; those that wait for a checkpoint to move, move when the world settles."""
