@@ -16,6 +16,7 @@ from markets.engine.kernels.launch_table import deferred_acceptance
 from markets.engine.kernels.prices import rejection_prices
 from markets.engine.kernels.resumption import resumed_acceptance
 from markets.engine.kernels.tables import Tables, former_tables_of, tables_of
+from markets.engine.kernels.vcg import decide, highest_value, undecided, value_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def clear(book: Book, former: Clearing | None = None) -> Clearing:
         won = deferred_acceptance(tables)
     else:
         won = resumed_acceptance(tables, former_tables_of(former.book), former.assigned)
-    assigned = np.where(won == NONE, NONE, book.rows["offer"].take(won, mode="clip")) if len(book.rows) else won
+    assigned = _places(book, won)
     return Clearing(book, assigned, _prices(book, rejection_prices(tables, assigned)), "launch_table")
 
 
@@ -95,7 +96,38 @@ def clear_first_come(book: Book, former: Clearing | None = None) -> Clearing:
     return Clearing(book, assigned, _prices(book, _posted_prices(book, tables, assigned)), "first_come")
 
 
-RULES: Mapping[str, Rule] = {"launch_table": clear, "first_come": clear_first_come}
+def clear_vcg(book: Book, former: Clearing | None = None) -> Clearing:
+    """Clear by value: bids that count are values, the assignment has the highest total, prices are the lowest for it.
+
+    The value of a unit that stays unsold is its base price. At the prices nobody gains more by another row or by none,
+    gain being bid less price; a type that is not sold out is at its base price; and no lower prices do that. They are
+    what each winner's presence costs the others (VCG), so a job of its own tenant does best by bidding its value.
+
+    Ties: of all assignments of the highest value, those who are indifferent at the prices choose one after the other as
+    far as the value allows, each the row it holds, else the first of its table, and nothing last. Holders of a row that
+    ties choose first, then whoever has the earliest bid among those that tie, then the lower job and participant.
+    Everybody pays the public price: what one tenant's jobs cost each other is a part of these prices, and without it
+    somebody else would rather have what they got.
+    """
+    tables = tables_of(book)
+    guess = np.empty(0, dtype=np.int64)
+    if former is not None and former.rule == "vcg" and np.array_equal(former.book.offers["type"], book.offers["type"]):
+        guess = np.array([former.prices[type_id].public for type_id in book.offers["type"].tolist()], dtype=np.int64)
+    won, unsold, lowest = highest_value(tables, guess)
+    ones, holding, since = undecided(tables, lowest)
+    people = book.participants[ones]
+    decide(tables, won, unsold, lowest, ones[np.lexsort((people["id"], people["job"], since, 1 - holding))])
+    return Clearing(book, _places(book, won), _prices(book, value_prices(tables, won, lowest)), "vcg")
+
+
+RULES: Mapping[str, Rule] = {"launch_table": clear, "first_come": clear_first_come, "vcg": clear_vcg}
+
+
+def _places(book: Book, won: IntArray) -> IntArray:
+    """Return the offers of rows, NONE for none."""
+    places = np.full(len(won), NONE, dtype=np.int64)
+    places[won != NONE] = book.rows["offer"][won[won != NONE]]
+    return places
 
 
 def _posted_prices(book: Book, tables: Tables, assigned: IntArray) -> IntArray:

@@ -11,16 +11,23 @@ SEVERAL = NONE - 1
 
 
 @compiled
+def base_prices(tables: Tables) -> IntArray:
+    """Return a table of prices at which nobody has asked for anything."""
+    prices = np.empty((len(tables.offers), 5), np.int64)
+    for place in range(len(tables.offers)):
+        prices[place, PUBLIC] = prices[place, LEASE] = tables.offers[place, BASE]
+        prices[place, SETTER], prices[place, ACCEPTED], prices[place, REJECTED] = NONE, 0, 0
+    return prices
+
+
+@compiled
 def rejection_prices(tables: Tables, assigned: IntArray) -> IntArray:
     """Return (T, 5) public price, lease price, the place of the setter, accepted and rejected, for each offer.
 
     A proposal was rejected where a row that counts stands above its owner's assigned one.
     """
     offers = len(tables.offers)
-    prices = np.empty((offers, 5), np.int64)
-    for place in range(offers):
-        base = tables.offers[place, BASE]
-        prices[place] = (base, base, NONE, 0, 0)
+    prices = base_prices(tables)
     winning_tenant = np.full(offers, NONE)
     for one in range(len(assigned)):
         place = assigned[one]
