@@ -8,7 +8,8 @@ integer microseconds since 1970 on the market's clock, ids are integers.
     clearing    the rules that turn a book into prices and an assignment
     depth       how many bids lose at each type, by their distance below its price
     floor       what dynamics reads: types, units, and jobs with their tenures, awards and notices
-    roles       what a job is in the book besides its bids, and the participants that come of both
+    places      where things stand in the tables of a floor
+    roles       what jobs are in the book besides their bids, and the book that comes of both
     actions     what dynamics asks its applier to do
     dynamics    from floor to book, from clearing to actions
     invariants  what must hold of a clearing and of a floor, as sentences when it does not

@@ -19,7 +19,7 @@ def next_deadline(floor: Floor) -> int | None:
     It lies in the past when it is already due.
     """
     notices = column(floor.tenures, "notice_deadline", floor.jobs["source"])
-    instants = np.concatenate((notices, _seek_deadlines(floor), _ends_of_cool_downs(floor)))
+    instants = np.concatenate((notices, _seek_deadlines(floor, _moving(floor)), _ends_of_cool_downs(floor)))
     ahead = instants[instants != NONE]
     return int(ahead.min()) if len(ahead) else None
 
@@ -31,17 +31,20 @@ def cool_down(previous_us: int, *, first_us: int = COOL_DOWN_US) -> int:
 
 def without_spent_destinations(floor: Floor) -> tuple[Floor, tuple[Action, ...]]:
     """Return the floor as if destinations past their seek deadline or on unusable units were given back already."""
-    lost = (floor.jobs["destination"] != NONE) & ~on_usable_unit(floor, floor.jobs["destination"])
-    deadlines = _seek_deadlines(floor)
+    moving = _moving(floor)
+    lost, deadlines = ~on_usable_unit(floor, floor.jobs["destination"][moving]), _seek_deadlines(floor, moving)
     spent = np.flatnonzero(lost | ((deadlines != NONE) & (deadlines <= floor.now)))
     if not len(spent):
         return floor, ()
     reasons: list[ReturnReason] = ["lost" if is_lost else "seek_expired" for is_lost in lost[spent]]
-    return _without_destinations(floor, spent), tuple(give_back(floor, spent, reasons))
+    returned = tuple(give_back(floor, moving[spent], reasons))
+    return _without_destinations(floor, moving[spent]), returned
 
 
 def give_back(floor: Floor, jobs: IntArray, reasons: Sequence[ReturnReason]) -> Iterator[Action]:
     """Yield what gives the destinations of these jobs back, and closes the row of each that was an upgrade."""
+    if not len(jobs):
+        return
     destinations = floor.tenures[floor.jobs["destination"][jobs]]
     cooling = is_upgrade(floor, jobs, destinations["type"])
     types = floor.types["id"][destinations["type"]].tolist()
@@ -74,14 +77,17 @@ def _without_destinations(floor: Floor, jobs: IntArray) -> Floor:
     return present
 
 
-def _seek_deadlines(floor: Floor) -> IntArray:
-    """Return when each job gives its destination back, or NONE.
+def _moving(floor: Floor) -> IntArray:
+    return np.flatnonzero(floor.jobs["destination"] != NONE)
+
+
+def _seek_deadlines(floor: Floor, moving: IntArray) -> IntArray:
+    """Return when these jobs give their destinations back, NONE for never.
 
     While the source is under notice, that deadline decides instead.
     """
-    moves = floor.jobs["destination"] != NONE
-    under_notice = column(floor.tenures, "notice", floor.jobs["source"]) != NONE
-    return np.where(moves & ~under_notice, floor.jobs["seek_deadline"], NONE)
+    notices = column(floor.tenures, "notice", floor.jobs["source"][moving])
+    return np.where(notices == NONE, floor.jobs["seek_deadline"][moving], NONE)
 
 
 def _ends_of_cool_downs(floor: Floor) -> IntArray:

@@ -15,10 +15,9 @@ BoolArray = NDArray[np.bool_]
 
 def column(table: Records, name: str, places: IntArray) -> IntArray:
     """Return a field at these places of a table; NONE where the place is NONE."""
-    found = np.full(len(places), NONE)
-    there = np.flatnonzero(places != NONE)
-    found[there] = table[name][places[there]]
-    return found
+    if not len(table):
+        return np.full(len(places), NONE)
+    return np.where(places == NONE, NONE, table[name][places])
 
 
 def offsets(counts: NDArray[np.int64 | np.bool_]) -> IntArray:

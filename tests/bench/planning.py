@@ -41,7 +41,7 @@ def figures(run: Run) -> Iterator[Figure]:
         detail = f"{len(floor.rows)} rows, {held} of {len(floor.units)} units held, {actions[0]} actions"
         yield Figure(f"planning.{jobs}", 1000 * median(seconds), "ms", detail=f"{detail}; median of {ROUNDS}")
         waking = [_seconds(floor) for _ in range(ROUNDS)]
-        yield Figure(f"planning.{jobs}.next_deadline", 1000 * median(waking), "ms", detail=f"median of {ROUNDS}")
+        yield Figure(f"next_deadline.{jobs}", 1000 * median(waking), "ms", detail=f"median of {ROUNDS}")
 
 
 def at_rest(jobs: int, units: int, chance: np.random.Generator) -> Floor:
@@ -63,13 +63,8 @@ def _queued(jobs: int, units: int, chance: np.random.Generator) -> Floor:
     types = np.zeros(TYPES, dtype=TYPE)
     types["id"], types["cap"] = np.arange(TYPES) + 1, CAP
     types["base"] = np.where(np.arange(TYPES) < TYPES * TAKEN, BASE, CAP)
-    places = np.zeros(units, dtype=UNIT)
-    places["id"], places["type"], places["usable"], places["lease"] = (
-        np.arange(units),
-        np.arange(units) % TYPES,
-        1,
-        NONE,
-    )
+    places = np.full(units, NONE, dtype=UNIT)
+    places["id"], places["type"], places["usable"] = np.arange(units), np.arange(units) % TYPES, 1
     people = np.full(jobs, NONE, dtype=JOB)
     people["id"], people["tenant"] = np.arange(jobs) + 1, chance.integers(1, 1 + jobs // 10, jobs)
     people["seeking"] = people["leaving"] = 0

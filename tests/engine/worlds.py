@@ -26,7 +26,7 @@ from tests.engine.objects.floor import Floor
 
 SECOND = 1_000_000
 MOST_ROUNDS = 60
-COMPARED_EVERY = 5
+COMPARED_EVERY = 10
 """The engine on objects is the quicker one on small floors: it moves the world, the one on arrays is held to it."""
 
 
