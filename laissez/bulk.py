@@ -33,7 +33,7 @@ class Integer:
     @property
     def packed(self) -> str:
         """The SQL of its eight bytes."""
-        return f"coalesce(int8send({self.sql}), {_PACKED_NULL})"
+        return f"coalesce(int8send({self.sql}), int8send({NULL}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ class Instant:
     @property
     def packed(self) -> str:
         """The SQL of its eight bytes."""
-        return f"coalesce(timestamptz_send({self.sql}), {_PACKED_NULL})"
+        return f"coalesce(timestamptz_send({self.sql}), timestamptz_send('-infinity'))"
 
 
-_PACKED_NULL = rf"'\x{'ff' * 8}'::bytea"
+_NEVER_US = np.iinfo(np.int64).min
+"""What PostgreSQL keeps of a time before all others, which stands for NULL among packed times."""
 
 
 class Table:
@@ -69,7 +70,7 @@ class Table:
         found = np.frombuffer(value or b"", ">i8").astype(np.int64).view(self.dtype)
         for name in self._instants:
             column = found[name]
-            column[column != NULL] += _EPOCH_US
+            found[name] = np.where(column == _NEVER_US, NULL, column + _EPOCH_US)
         return found
 
 

@@ -1,0 +1,118 @@
+"""The floor as arrays is the floor, and a tick that says `unchanged` would have planned nothing."""
+
+from datetime import datetime, timedelta
+from random import Random
+
+import numpy as np
+import pytest
+from django.db import connection, transaction
+
+from laissez.clock import microseconds
+from laissez.events import Outbox, transact
+from markets.engine.dynamics import plan
+from markets.models import Bid, FloorChange, Quote
+from markets.selectors import floor as floors
+from markets.services import scheduling, submission
+from markets.services.scheduling import Outcome
+from tests import scenes
+from tests.invariants.lived import Market
+from tests.market import plainly
+from tests.market.days import Day
+from workers.models import Cluster
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+A10, L4, TRAINIUM = "nvidia-a10", "nvidia-l4", "aws-trainium"
+
+
+def logged() -> np.ndarray:
+    """The jobs whose changes wait for the next tick."""
+    jobs = FloorChange.objects.exclude(job=None).values_list("job_id", flat=True)
+    return np.array(sorted(set(jobs)), dtype=np.int64)
+
+
+@pytest.mark.parametrize("seed", [4])
+def test_a_snapshot_is_the_floor_whether_read_afresh_or_from_what_has_changed(seed: int) -> None:
+    day = Day(Random(seed))
+    day.cluster.max_moves_per_hour = 1
+    day.cluster.save()
+    compared = 0
+    for _ in range(30):
+        day.live()
+        cluster = Cluster.objects.get()
+        with transaction.atomic():
+            expected = plainly.read(cluster, now=day.now)
+            afresh = floors.read(cluster, now=day.now)
+            memory = scheduling._memories.get(cluster.pk)
+            assert plainly.differences(afresh.floor, expected) == {}
+            if memory is not None and memory.snapshot.read_in == cluster.floor_read_in:
+                again = floors.read(cluster, now=day.now, former=memory.snapshot, changed=logged())
+                assert plainly.differences(again.floor, expected) == {}
+                assert again.absent.tolist() == afresh.absent.tolist()
+                compared += 1
+        day.clear()
+    assert compared > 20
+
+
+def test_everything_that_a_floor_can_hold_is_read() -> None:
+    market = Market()
+    market.live()
+    transact(lambda outbox: submission.move(market.jobs["winner"], moment="checkpoint", outbox=outbox))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO markets_cooldown (job_id, type_id, until, length_seconds)"
+            " SELECT job_id, min(type_id), clock_timestamp() + interval '1 hour', 60 FROM markets_bid GROUP BY job_id"
+        )
+    with transaction.atomic():
+        now = Outbox().now()
+        floor = floors.read(market.cluster, now=now).floor
+        assert plainly.differences(floor, plainly.read(market.cluster, now=now)) == {}
+    for name in ("source", "destination", "award", "seek_deadline", "leaving"):
+        assert (floor.jobs[name] > 0).any(), name
+    assert (floor.tenures["notice"] > 0).any()
+    assert (floor.rows["closed_until"] > 0).any()
+
+
+def test_instants_are_exact_to_the_microsecond() -> None:
+    cluster = scenes.make_cluster()
+    job = scenes.submit(scenes.make_tenant(), (A10, "1.0"))
+    moments = ["1969-12-31T23:59:59.999999Z", "1999-12-31T23:59:59.999999Z", "2026-02-28T12:00:00.000001Z"]
+    for moment in moments:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL session_replication_role = replica")
+            cursor.execute("UPDATE markets_bid SET accepted_at = %s", [moment])
+            floor = floors.read(cluster, now=datetime.fromisoformat("2026-01-01T00:00:00Z")).floor
+        expected = microseconds(Bid.objects.get(job=job).accepted_at)
+        assert floor.rows["accepted_at"].tolist() == [expected]
+
+
+# What a quiet tick would have missed
+
+
+@pytest.mark.parametrize("seed", [11])
+def test_a_tick_that_says_unchanged_would_have_planned_nothing(seed: int) -> None:
+    day = Day(Random(seed))
+    day.cluster.max_moves_per_hour = 2
+    day.cluster.save()
+    unchanged = 0
+    for _ in range(20):
+        day.step()
+        for _ in range(2):
+            day.now += timedelta(seconds=day.chance.choice((1, 2, 30, 400)))
+            if day.clear() == Outcome.UNCHANGED:
+                unchanged += 1
+                check_nothing_was_missed(day)
+    assert unchanged > 12
+
+
+def check_nothing_was_missed(day: Day) -> None:
+    cluster = Cluster.objects.get()
+    with transaction.atomic():
+        floor = floors.read(cluster, now=day.now).floor
+        decided = plan(floor, cluster.rule)
+        assert decided.actions == ()
+        assert scheduling._Dues.of(cluster, floor, day.now).jobs == set()
+    quotes = Quote.objects.filter(during__upper_inf=True)
+    assert {row.type_id: (row.price_per_hour, row.lease_price_per_hour) for row in quotes} == {
+        type_id: (price.public, price.lease) for type_id, price in decided.clearing.prices.items()
+    }
