@@ -70,8 +70,6 @@ def unit_of(floor: Floor, tenures: IntArray) -> IntArray:
 
 
 def on_usable_unit(floor: Floor, tenures: IntArray) -> BoolArray:
-    """Return for each of these tenures whether it is there and its unit counts."""
-    found = np.zeros(len(tenures), dtype=np.bool_)
-    there = np.flatnonzero(tenures != NONE)
-    found[there] = column(floor.units, "usable", unit_of(floor, tenures[there])) == 1
-    return found
+    """Return for each of these tenures whether its unit counts."""
+    usable: BoolArray = column(floor.units, "usable", unit_of(floor, tenures)) == 1
+    return usable

@@ -20,7 +20,7 @@ from markets.engine.book import (
     source_participant_of,
 )
 from markets.engine.floor import Floor
-from markets.engine.places import BoolArray, column, offsets, on_usable_unit, row_for, rows_above, spans
+from markets.engine.places import BoolArray, offsets, on_usable_unit, row_for, rows_above, spans
 
 ROLE = record("on", "to", "award", "seeks")
 """What does not matter to the book is left at NONE or 0, so that equal roles are equal. Types are places.
@@ -45,14 +45,17 @@ class Roles:
 
 def roles_as_they_stand(floor: Floor) -> Roles:
     """Return the roles of the jobs of a floor on which every tenure counts."""
-    jobs = floor.jobs
-    usable = on_usable_unit(floor, jobs["source"])
-    on = np.where(usable, column(floor.tenures, "type", jobs["source"]), NONE)
-    to = column(floor.tenures, "type", jobs["destination"])
+    jobs, types = floor.jobs, floor.tenures["type"]
+    sitting = np.flatnonzero(jobs["source"] != NONE)
+    sitting = sitting[on_usable_unit(floor, jobs["source"][sitting])]
+    moving = np.flatnonzero(jobs["destination"] != NONE)
     roles = np.empty(len(jobs), dtype=ROLE)
-    roles["on"], roles["to"] = on, to
-    roles["award"] = np.where((on == NONE) & (to == NONE), jobs["award_type"], NONE)
-    roles["seeks"] = (on != NONE) & (to == NONE) & (jobs["seeking"] == 1)
+    roles["on"], roles["to"], roles["award"], roles["seeks"] = NONE, NONE, jobs["award_type"], 0
+    roles["on"][sitting] = types[jobs["source"][sitting]]
+    roles["seeks"][sitting] = jobs["seeking"][sitting]
+    roles["to"][moving] = types[jobs["destination"][moving]]
+    roles["seeks"][moving] = 0
+    roles["award"][sitting] = roles["award"][moving] = NONE
     return Roles(roles, _closed(floor, roles))
 
 
@@ -111,16 +114,15 @@ def stated(types: Records, rows: Records, places: IntArray, kept: IntArray) -> I
 
 def _participants(jobs: Records, roles: Records, owners: IntArray) -> Records:
     """Return the participants of the jobs that own them; the second one of an owner is the unit that it moves from."""
-    ids = jobs["id"][owners]
-    on, to, award = (roles[name][owners] for name in ("on", "to", "award"))
     second = np.zeros(len(owners), dtype=np.bool_)
     second[1:] = owners[1:] == owners[:-1]
+    ids, to, award = jobs["id"][owners], roles["to"][owners], roles["award"][owners]
     participants = np.empty(len(owners), dtype=PARTICIPANT)
     participants["id"] = np.where(second, source_participant_of(ids), participant_of(ids))
     participants["job"], participants["tenant"] = ids, jobs["tenant"][owners]
-    seat = np.where(award != NONE, award, on)
-    participants["holds"] = np.where(second | (to == NONE), seat, to)
-    participants["waits"] = award != NONE
+    participants["holds"], participants["waits"] = roles["on"][owners], award != NONE
+    waiting, moving = np.flatnonzero(award != NONE), np.flatnonzero((to != NONE) & ~second)
+    participants["holds"][waiting], participants["holds"][moving] = award[waiting], to[moving]
     return participants
 
 

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from markets.engine import dynamics, roles
-from markets.engine.book import NONE
+from markets.engine import dynamics
+from markets.engine.book import NONE, Book
+from markets.engine.floor import Floor as ArrayFloor
+from markets.engine.roles import Roles
 from tests.engine.objects import book as objects_book
 from tests.engine.objects import dynamics as objects
 from tests.engine.objects.floor import Floor
@@ -41,7 +43,7 @@ def sorted_book(book: objects_book.Book) -> objects_book.Book:
     return objects_book.Book(book.offers, tuple(sorted(book.participants, key=lambda one: one.id)))
 
 
-def book_values(book: dynamics.Book) -> objects_book.Book:
+def book_values(book: Book) -> objects_book.Book:
     """Return a book of arrays as values."""
     types = [*book.offers["type"].tolist(), None]
     rows = [objects_book.Row(types[place], *rest) for place, *rest in book.rows.tolist()]
@@ -55,7 +57,7 @@ def book_values(book: dynamics.Book) -> objects_book.Book:
     )
 
 
-def role_values(floor: dynamics.Floor, found: roles.Roles) -> dict[int, Role]:
+def role_values(floor: ArrayFloor, found: Roles) -> dict[int, Role]:
     """Return roles in arrays as values, by job."""
     types = [*floor.types["id"].tolist(), None]
     closed = np.where(found.closed, floor.rows["type"], NONE)
