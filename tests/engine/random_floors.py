@@ -26,6 +26,39 @@ def floors() -> st.SearchStrategy[Floor]:
 
 
 def random_floor(chance: Random) -> Floor:
+    return chance.choice((odd_floor, odd_floor, crowded_floor))(chance)
+
+
+def crowded_floor(chance: Random) -> Floor:
+    """Most units are held by jobs that want another type, at few different bids: who comes first matters."""
+    types = tuple(TypeOffer(type_id, 2, 30) for type_id in range(chance.randint(2, 3)))
+    units = [Unit(n, chance.choice(types).id, usable=chance.random() < 0.97) for n in range(chance.randint(4, 12))]
+    seats = chance.sample(units, len(units))
+    jobs = tuple(_seeker(chance, number, types, seats) for number in range(1, chance.randint(6, 16)))
+    leases = {tenure.unit: tenure.lease for job in jobs for tenure in tenures(job)}
+    occupied = tuple(Unit(unit.id, unit.type, unit.usable, leases.get(unit.id)) for unit in units)
+    return Floor(NOW, 30, types, occupied, jobs)
+
+
+def _seeker(chance: Random, number: int, types: tuple[TypeOffer, ...], seats: list[Unit]) -> FloorJob:
+    source = destination = None
+    if seats and chance.random() < 0.75:
+        seat = seats.pop()
+        notice = OpenNotice(number, "claimed", NOW + 5) if chance.random() < 0.2 else None
+        source = Tenure(number * 10, seat.id, seat.type, "active", 0, notice)
+    if source is not None and seats and chance.random() < 0.2:
+        seat = seats.pop()
+        destination = Tenure(number * 10 + 1, seat.id, seat.type, "pending", 0)
+    rows = tuple(
+        TableRow(kind.id, chance.choice((8, 9, 10)), chance.choice((None, 9, 10)), 0)
+        for kind in chance.sample(types, len(types))
+    )
+    waits = destination is None and chance.random() < 0.5
+    award = WaitingAward(number * 100, rows[0].type, chance.randint(0, 2)) if waits else None
+    return FloorJob(number, number, rows, source, destination, award=award, seeking=chance.random() < 0.9)
+
+
+def odd_floor(chance: Random) -> Floor:
     """Awards that nobody wins, notices long past, jobs without a row where they sit, units that no longer exist."""
     types = tuple(_type(chance, type_id) for type_id in sorted(chance.sample(range(20), chance.randint(0, 4))))
     units = _units(chance, types)
