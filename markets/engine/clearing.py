@@ -15,8 +15,8 @@ from markets.engine.kernels.first_come import arrivals, first_come, passed_over
 from markets.engine.kernels.launch_table import deferred_acceptance
 from markets.engine.kernels.prices import rejection_prices
 from markets.engine.kernels.resumption import resumed_acceptance
-from markets.engine.kernels.tables import Tables, former_tables_of, tables_of
-from markets.engine.kernels.vcg import decide, highest_value, undecided, value_prices
+from markets.engine.kernels.tables import Tables, former_tables_of, plain_tables_of, tables_of
+from markets.engine.kernels.vcg import choices, decide, highest_value, value_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,12 @@ def clear_vcg(book: Book, former: Clearing | None = None) -> Clearing:
     Everybody pays the public price: what one tenant's jobs cost each other is a part of these prices, and without it
     somebody else would rather have what they got.
     """
-    tables = tables_of(book)
+    tables = plain_tables_of(book)
     guess = np.empty(0, dtype=np.int64)
     if former is not None and former.rule == "vcg" and np.array_equal(former.book.offers["type"], book.offers["type"]):
         guess = np.array([former.prices[type_id].public for type_id in book.offers["type"].tolist()], dtype=np.int64)
-    won, unsold, lowest = highest_value(tables, guess)
-    ones, holding, since = undecided(tables, lowest)
+    won, unsold, lowest, ones = highest_value(tables, guess)
+    holding, since = choices(tables, won, lowest, ones)
     people = book.participants[ones]
     decide(tables, won, unsold, lowest, ones[np.lexsort((people["id"], people["job"], since, 1 - holding))])
     return Clearing(book, _places(book, won), _prices(book, value_prices(tables, won, lowest)), "vcg")

@@ -13,10 +13,10 @@ import numpy as np
 
 from markets.engine.book import NONE, IntArray
 from markets.engine.kernels.compiled import compiled, innermost
-from markets.engine.kernels.tables import BASE, OFFER, Tables, admitted, counted
+from markets.engine.kernels.tables import BASE, OFFER, Tables, value
 
 FAR = 2**62
-USED, HIDDEN = 0, 1
+USED, HIDDEN, FULL = 0, 1, 2
 
 
 class Exchange(NamedTuple):
@@ -26,8 +26,8 @@ class Exchange(NamedTuple):
     origin (N,), lift (N + 1,): see above. load (N,), unsold (N,): units given to participants, units set aside.
     roots (N + 1, N + 1): for each arrow the heap of those who would move along it, least loss first, or NONE. Heaps
     are skew heaps in the columns loss, who, row, left and right; entries of participants who have moved since are
-    dropped when they come to the top. marks: how many entries are used, and whether some were left out for their loss.
-    limit: the loss up to which entries are kept.
+    dropped when they come to the top. marks: how many entries are used, whether some were left out for their loss, and
+    whether some did not fit in. limit: the loss up to which entries are kept.
     """
 
     at: IntArray
@@ -47,7 +47,7 @@ class Exchange(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search for a shortest path: for each node whether it starts or ends there, its distance, and how it was reached.
+    """A search for a shortest path: where it starts and ends, and for each node its distance and how it was reached.
 
     via: the entry that moves along the arrow from `parent`, NONE for an unsold unit.
     """
@@ -65,11 +65,23 @@ def exchange_of(
     tables: Tables, members: IntArray, at: IntArray, unsold: IntArray, prices: IntArray, limit: int
 ) -> Exchange:
     """Draw the graph of these participants at these prices, with entries up to a loss."""
-    offers = len(tables.offers)
-    entries = (offers + 2) * (offers + 2) + 4096
-    for one in members:
-        entries += 2 * _count(tables, at[one], one, prices, limit)
-    exchange = Exchange(
+    nodes = len(tables.offers) + 1
+    room = 2 * nodes * nodes + 2 * len(members) + 1024
+    while True:
+        exchange = _empty(at, unsold, prices, limit, room)
+        for one in members:
+            if at[one] != NONE:
+                exchange.load[tables.rows[at[one], OFFER]] += 1
+            enter(tables, exchange, one)
+        if not exchange.marks[FULL] and has_room(exchange):
+            return exchange
+        room *= 2
+
+
+@compiled
+def _empty(at: IntArray, unsold: IntArray, prices: IntArray, limit: int, room: int) -> Exchange:
+    offers = len(prices)
+    return Exchange(
         at,
         np.zeros(len(at), np.int64),
         prices.copy(),
@@ -77,19 +89,14 @@ def exchange_of(
         np.zeros(offers, np.int64),
         unsold,
         np.full((offers + 1, offers + 1), NONE),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.zeros(2, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.zeros(3, np.int64),
         limit,
     )
-    for one in members:
-        if at[one] != NONE:
-            exchange.load[tables.rows[at[one], OFFER]] += 1
-        enter(tables, exchange, one)
-    return exchange
 
 
 @compiled
@@ -107,28 +114,19 @@ def search_of(offers: int) -> Search:
 
 
 @innermost
-def _count(tables: Tables, own: int, one: int, prices: IntArray, limit: int) -> int:
-    gain = 0 if own == NONE else counted(tables, own) - prices[tables.rows[own, OFFER]]
-    count = 1
-    for row in range(tables.starts[one], tables.starts[one + 1]):
-        if admitted(tables, row) and gain - counted(tables, row) + prices[tables.rows[row, OFFER]] <= limit:
-            count += 1
-    return count
-
-
-@innermost
 def enter(tables: Tables, exchange: Exchange, one: int) -> None:
     """Add the entries of a participant, from where it is to wherever else it could be."""
     own, outside = exchange.at[one], len(exchange.origin)
     place, gain = outside, 0
     if own != NONE:
         place = tables.rows[own, OFFER]
-        gain = counted(tables, own) - exchange.origin[place]
+        gain = value(tables, own) - exchange.origin[place]
         _add(exchange, place, outside, gain, one, NONE)
     for row in range(tables.starts[one], tables.starts[one + 1]):
-        if row != own and admitted(tables, row):
+        bid = value(tables, row)
+        if bid != NONE and row != own:
             other = tables.rows[row, OFFER]
-            _add(exchange, place, other, gain - counted(tables, row) + exchange.origin[other], one, row)
+            _add(exchange, place, other, gain - bid + exchange.origin[other], one, row)
 
 
 @innermost
@@ -137,6 +135,9 @@ def _add(exchange: Exchange, place: int, other: int, loss: int, one: int, row: i
         exchange.marks[HIDDEN] = 1
         return
     entry = exchange.marks[USED]
+    if entry == len(exchange.loss):
+        exchange.marks[FULL] = 1
+        return
     exchange.marks[USED] += 1
     exchange.loss[entry], exchange.who[entry], exchange.row[entry] = loss, one, row
     exchange.left[entry] = exchange.right[entry] = NONE

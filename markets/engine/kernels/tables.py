@@ -33,11 +33,17 @@ class Tables(NamedTuple):
 
 def tables_of(book: Book) -> Tables:
     """Return the book as matrices, without copying it. ValueError where a loop would read or write beside them."""
+    tables = plain_tables_of(book)
+    owners, standings = (_still(column) for column in _whose_and_how_high(tables))
+    return tables._replace(owners=owners, standings=standings)
+
+
+def plain_tables_of(book: Book) -> Tables:
+    """Return the same without owners and standings, for loops that do not rank rows. ValueError as above."""
     tables = former_tables_of(book)
     if not _sound(tables):
         raise ValueError("participants are not in the order of their ids, or rows or holdings name no offer")
-    owners, standings = (_still(column) for column in _whose_and_how_high(tables))
-    return tables._replace(owners=owners, standings=standings)
+    return tables
 
 
 def former_tables_of(book: Book) -> Tables:
@@ -107,11 +113,24 @@ def outranks(tables: Tables, row: int, other: int) -> bool:
     standing, other_standing = tables.standings[row], tables.standings[other]
     if standing != other_standing:
         return bool(standing > other_standing)
+    return is_earlier(tables, tables.owners[row], row, tables.owners[other], other)
+
+
+@innermost
+def is_earlier(tables: Tables, one: int, row: int, other_one: int, other: int) -> bool:
+    """Return whether a participant's row was accepted before another's, or at once with it and has the lower ids."""
     since, other_since = tables.rows[row, ACCEPTED_AT], tables.rows[other, ACCEPTED_AT]
     if since != other_since:
         return bool(since < other_since)
-    one, two = tables.owners[row], tables.owners[other]
-    job, other_job = tables.participants[one, JOB], tables.participants[two, JOB]
+    job, other_job = tables.participants[one, JOB], tables.participants[other_one, JOB]
     if job != other_job:
         return bool(job < other_job)
-    return bool(tables.participants[one, ID] < tables.participants[two, ID])
+    return bool(tables.participants[one, ID] < tables.participants[other_one, ID])
+
+
+@innermost
+def value(tables: Tables, row: int) -> int:
+    """Return the bid of any row as it counts, NONE below the base price; for tables without standings."""
+    place = tables.rows[row, OFFER]
+    bid = int(min(tables.rows[row, BID], tables.offers[place, CAP]))
+    return bid if bid >= tables.offers[place, BASE] else NONE

@@ -13,6 +13,7 @@ from markets.engine.kernels.compiled import compiled, innermost
 from markets.engine.kernels.exchange import (
     FAR,
     HIDDEN,
+    USED,
     Exchange,
     Search,
     exchange_of,
@@ -21,19 +22,19 @@ from markets.engine.kernels.exchange import (
     move,
     search_of,
 )
-from markets.engine.kernels.prices import ACCEPTED, PUBLIC, REJECTED, SETTER, base_prices
-from markets.engine.kernels.tables import ACCEPTED_AT, BASE, HOLDS, OFFER, SUPPLY, Tables, admitted, counted, outranks
+from markets.engine.kernels.prices import ACCEPTED, LEASE, PUBLIC, REJECTED, SETTER, base_prices
+from markets.engine.kernels.tables import ACCEPTED_AT, BASE, HOLDS, OFFER, SUPPLY, Tables, is_earlier, value
 
 SMALLEST_SAMPLE, SHARE = 400, 8
 FINISHED, REDRAW, WIDEN = 0, 1, 2
 
 
 @compiled
-def highest_value(tables: Tables, guess: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the row of each participant (P,), unsold units (T,) and the lowest prices (T,) of an assignment.
+def highest_value(tables: Tables, guess: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return an assignment as the row of each participant (P,) and unsold units (T,), and the lowest prices (T,) of it.
 
     guess: prices to start from, or none, for a start from samples. Which of several assignments of the highest value it
-    is depends on the guess.
+    is depends on the guess. The fourth array says who could have something else just as well.
     """
     people = len(tables.participants)
     everybody = np.arange(people)
@@ -53,8 +54,8 @@ def highest_value(tables: Tables, guess: IntArray) -> tuple[IntArray, IntArray, 
             _repair(tables, members, supply, prices, limit)
             limit = int(spread * np.sqrt(len(prices) / len(members)))
             size *= SHARE
-    at, unsold = _repair(tables, everybody, np.maximum(0, tables.offers[:, SUPPLY]), prices, limit)
-    return at, unsold, _lowest(tables, at, unsold, prices)
+    at, unsold, ties = _repair(tables, everybody, np.maximum(0, tables.offers[:, SUPPLY]), prices, limit)
+    return at, unsold, prices, ties
 
 
 @compiled
@@ -66,20 +67,21 @@ def _sample(people: int, size: int) -> IntArray:
 
 @compiled
 def _spread(tables: Tables) -> int:
-    """Return twice the mean by which bids are above the base price."""
+    """Return twice the mean by which some bids are above the base price."""
     total, count = 0, 0
-    for row in range(len(tables.rows)):
-        if admitted(tables, row):
-            total += counted(tables, row) - tables.offers[tables.rows[row, OFFER], BASE]
+    for row in range(0, len(tables.rows), max(1, len(tables.rows) // 4096)):
+        bid = value(tables, row)
+        if bid != NONE:
+            total += bid - tables.offers[tables.rows[row, OFFER], BASE]
             count += 1
-    return 2 * total // max(1, count) + 1
+    return int(2 * total // max(1, count)) + 1
 
 
 @compiled
 def _repair(
     tables: Tables, members: IntArray, supply: IntArray, prices: IntArray, limit: int
-) -> tuple[IntArray, IntArray]:
-    """Find an assignment of the highest value among these, starting at the prices; leave prices that support it there."""
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return an assignment of the highest value among these, and who has ties; leave the lowest prices in `prices`."""
     at = np.full(len(tables.participants), NONE)
     for one in members:
         at[one] = _best(tables, prices, one)
@@ -90,7 +92,7 @@ def _repair(
         outcome = _even_out(tables, exchange, search, supply)
         prices[:] += exchange.lift[:-1]
         if outcome == FINISHED:
-            return at, unsold
+            return at, unsold, indifferent(tables, exchange)
         if outcome == WIDEN:
             limit = 2 * limit + 1
 
@@ -100,32 +102,34 @@ def _best(tables: Tables, prices: IntArray, one: int) -> int:
     """Return the row by which a participant gains most at these prices, NONE if it would lose by each."""
     best, gain = NONE, -1
     for row in range(tables.starts[one], tables.starts[one + 1]):
-        if admitted(tables, row):
-            value = counted(tables, row) - prices[tables.rows[row, OFFER]]
-            if value > gain:
-                best, gain = row, value
+        bid = value(tables, row)
+        if bid != NONE and bid - prices[tables.rows[row, OFFER]] > gain:
+            best, gain = row, bid - prices[tables.rows[row, OFFER]]
     return best
 
 
 @innermost
 def _even_out(tables: Tables, exchange: Exchange, search: Search, supply: IntArray) -> int:
-    """Move along shortest paths until no type is over or, above its base price, under its supply.
+    """Move along shortest paths until no type is over or, above its base price, under its supply; then lower prices.
 
-    REDRAW: the graph has to be drawn at the prices reached. WIDEN: with entries of larger losses too.
+    The lowest prices are those in force less the distances from the outside. REDRAW: the graph has to be drawn at the
+    prices reached. WIDEN: with entries of larger losses too, which could be on a path now.
     """
+    outside = len(supply)
     while True:
-        if not _find_uneven(tables, exchange, search, supply):
-            return FINISHED
+        uneven = _find_uneven(tables, exchange, search, supply)
         end = find(tables, exchange, search)
+        far = search.distance.max() if not uneven else FAR if end == NONE else search.distance[end]
         lifted = exchange.lift.max() - exchange.lift.min()
-        if end == NONE or (exchange.marks[HIDDEN] and search.distance[end] + lifted > exchange.limit):
+        if far == FAR or (exchange.marks[HIDDEN] and far + lifted > exchange.limit):
             return REDRAW if lifted > 0 else WIDEN
-        if not has_room(exchange):
+        if uneven and not has_room(exchange):
             return REDRAW
-        far, outside = search.distance[end], len(supply)
         fall = far if search.starts[outside] else 0
         for node in range(outside + 1):
             exchange.lift[node] += max(0, far - search.distance[node]) - fall
+        if not uneven:
+            return FINISHED
         move(tables, exchange, search, end)
 
 
@@ -141,73 +145,48 @@ def _find_uneven(tables: Tables, exchange: Exchange, search: Search, supply: Int
         search.starts[place], search.ends[place] = missing < 0, missing > 0
         over += missing < 0
         under += missing > 0
-    search.starts[outside] = over == 0
-    search.ends[outside] = over > 0
+    search.starts[outside], search.ends[outside] = over == 0, over > 0
     return bool(over > 0 or under > 0)
 
 
 @compiled
-def _lowest(tables: Tables, at: IntArray, unsold: IntArray, prices: IntArray) -> IntArray:
-    """Return the lowest prices that support an assignment which these support: less the distance from the outside."""
-    offers = len(prices)
-    slack = np.full((offers + 1, offers + 1), FAR)
-    for place in range(offers):
-        slack[offers, place] = prices[place] - tables.offers[place, BASE]
-        if unsold[place] > 0:
-            slack[place, offers] = 0
-    for one in range(len(at)):
-        own = at[one]
-        place, gain = offers, 0
-        if own != NONE:
-            place = tables.rows[own, OFFER]
-            gain = counted(tables, own) - prices[place]
-            slack[place, offers] = min(slack[place, offers], gain)
-        for row in range(tables.starts[one], tables.starts[one + 1]):
-            if row != own and admitted(tables, row):
-                other = tables.rows[row, OFFER]
-                slack[place, other] = min(slack[place, other], gain - counted(tables, row) + prices[other])
-    distance, done = slack[offers].copy(), np.zeros(offers + 1, np.int64)
-    done[offers] = 1
-    for _ in range(offers):
-        node = NONE
-        for other in range(offers):
-            if not done[other] and (node == NONE or distance[other] < distance[node]):
-                node = other
-        done[node] = 1
-        for other in range(offers):
-            if slack[node, other] < FAR:
-                distance[other] = min(distance[other], distance[node] + slack[node, other])
-    return prices - distance[:offers]
+def indifferent(tables: Tables, exchange: Exchange) -> IntArray:
+    """Return who would lose nothing by a move, in the order of their places."""
+    found = np.zeros(len(exchange.at), np.bool_)
+    for entry in range(exchange.marks[USED]):
+        one, row, own = exchange.who[entry], exchange.row[entry], exchange.at[exchange.who[entry]]
+        outside = len(exchange.origin)
+        if row != own:
+            place = outside if own == NONE else tables.rows[own, OFFER]
+            gain = 0 if own == NONE else value(tables, own) - exchange.origin[place] - exchange.lift[place]
+            other = outside if row == NONE else tables.rows[row, OFFER]
+            other_gain = 0 if row == NONE else value(tables, row) - exchange.origin[other] - exchange.lift[other]
+            found[one] |= gain == other_gain
+    return np.flatnonzero(found)
 
 
 @compiled
-def undecided(tables: Tables, prices: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return who gains equally by several rows, or by one and by none.
+def choices(tables: Tables, at: IntArray, prices: IntArray, ones: IntArray) -> tuple[IntArray, IntArray]:
+    """Return of each of those who are indifferent what its turn depends on.
 
-    With it for each: 1 if it holds what one of these bids is for, and the earliest moment of these bids.
+    1 if it holds what one of its equally good bids is for, and the earliest moment of these bids.
     """
-    found = np.empty((3, len(tables.participants)), np.int64)
-    count = 0
-    for one in range(len(tables.participants)):
-        best = _best(tables, prices, one)
-        if best == NONE:
-            continue
-        gain = counted(tables, best) - prices[tables.rows[best, OFFER]]
-        choices, holds, earliest = int(gain == 0), 0, tables.rows[best, ACCEPTED_AT]
+    holds, since = np.zeros(len(ones), np.int64), np.empty(len(ones), np.int64)
+    for number, one in enumerate(ones):
+        gain = 0 if at[one] == NONE else value(tables, at[one]) - prices[tables.rows[at[one], OFFER]]
+        earliest = FAR
         for row in range(tables.starts[one], tables.starts[one + 1]):
             if _equal(tables, prices, row, gain):
-                choices += 1
-                holds |= tables.rows[row, OFFER] == tables.participants[one, HOLDS]
+                holds[number] |= tables.rows[row, OFFER] == tables.participants[one, HOLDS]
                 earliest = min(earliest, tables.rows[row, ACCEPTED_AT])
-        if choices > 1:
-            found[0, count], found[1, count], found[2, count] = one, holds, earliest
-            count += 1
-    return found[0, :count], found[1, :count], found[2, :count]
+        since[number] = earliest
+    return holds, since
 
 
 @innermost
 def _equal(tables: Tables, prices: IntArray, row: int, gain: int) -> bool:
-    return admitted(tables, row) and bool(counted(tables, row) - prices[tables.rows[row, OFFER]] == gain)
+    bid = value(tables, row)
+    return bool(bid != NONE and bid - prices[tables.rows[row, OFFER]] == gain)
 
 
 @compiled
@@ -231,13 +210,14 @@ def decide(tables: Tables, at: IntArray, unsold: IntArray, prices: IntArray, que
 @innermost
 def _choose(tables: Tables, exchange: Exchange, search: Search, one: int) -> None:
     own = exchange.at[one]
-    gain = 0 if own == NONE else counted(tables, own) - exchange.origin[tables.rows[own, OFFER]]
+    gain = 0 if own == NONE else value(tables, own) - exchange.origin[tables.rows[own, OFFER]]
     for held in (True, False):
         for row in range(tables.starts[one], tables.starts[one + 1]):
             holds = tables.rows[row, OFFER] == tables.participants[one, HOLDS]
-            if (holds or not held) and _equal(tables, exchange.origin, row, gain):
-                if row == own or _make_room(tables, exchange, search, one, row):
-                    return
+            if holds < held or not _equal(tables, exchange.origin, row, gain):
+                continue
+            if row == own or _make_room(tables, exchange, search, one, row):
+                return
 
 
 @innermost
@@ -261,21 +241,28 @@ def value_prices(tables: Tables, at: IntArray, lowest: IntArray) -> IntArray:
     The setter is the best ranked of them who bid exactly the price, where that is above the base price.
     """
     prices = base_prices(tables)
-    best = np.full(len(lowest), NONE)
+    setting = np.full(len(lowest), NONE)
     for one in range(len(at)):
         if at[one] != NONE:
             prices[tables.rows[at[one], OFFER], ACCEPTED] += 1
             continue
         for row in range(tables.starts[one], tables.starts[one + 1]):
-            place = tables.rows[row, OFFER]
-            if admitted(tables, row):
-                prices[place, REJECTED] += 1
-                if counted(tables, row) == lowest[place] and (
-                    best[place] == NONE or outranks(tables, row, best[place])
-                ):
-                    best[place] = row
+            place, bid = tables.rows[row, OFFER], value(tables, row)
+            prices[place, REJECTED] += bid != NONE
+            if bid == lowest[place] and _sets_rather(tables, one, row, prices[place, SETTER], setting[place]):
+                setting[place], prices[place, SETTER] = row, one
     for place in range(len(lowest)):
-        prices[place, PUBLIC] = prices[place, PUBLIC + 1] = lowest[place]
-        if lowest[place] > tables.offers[place, BASE] and best[place] != NONE:
-            prices[place, SETTER] = tables.owners[best[place]]
+        prices[place, PUBLIC] = prices[place, LEASE] = lowest[place]
+        if lowest[place] == tables.offers[place, BASE]:
+            prices[place, SETTER] = NONE
     return prices
+
+
+@innermost
+def _sets_rather(tables: Tables, one: int, row: int, other_one: int, other: int) -> bool:
+    """Return whether of two equal losing bids for a type this one ranks higher; any does against none."""
+    if other == NONE:
+        return True
+    place = tables.rows[row, OFFER]
+    holds, other_holds = tables.participants[one, HOLDS] == place, tables.participants[other_one, HOLDS] == place
+    return bool(holds) if holds != other_holds else is_earlier(tables, one, row, other_one, other)
