@@ -44,16 +44,15 @@ def highest_value(tables: Tables, guess: IntArray) -> tuple[IntArray, IntArray, 
     if len(guess) == len(prices):
         prices = np.maximum(prices, guess)
     else:
-        limit = spread
-        size = people
-        while size > SMALLEST_SAMPLE:
-            size //= SHARE
-        while 0 < size < people:
-            members = _sample(people, size)
+        limit, share = spread, 1
+        while people // share > SMALLEST_SAMPLE:
+            share *= SHARE
+        while share > 1:
+            members = _sample(people, people // share)
             supply = (tables.offers[:, SUPPLY] * len(members) + people // 2) // people
             _repair(tables, members, supply, prices, limit)
-            limit = int(spread * np.sqrt(len(prices) / len(members)))
-            size *= SHARE
+            limit = int(spread * np.sqrt(len(prices) / max(1, len(members)))) // 8
+            share //= SHARE
     at, unsold, ties = _repair(tables, everybody, np.maximum(0, tables.offers[:, SUPPLY]), prices, limit)
     return at, unsold, prices, ties
 
@@ -241,7 +240,17 @@ def value_prices(tables: Tables, at: IntArray, lowest: IntArray) -> IntArray:
     The setter is the best ranked of them who bid exactly the price, where that is above the base price.
     """
     prices = base_prices(tables)
-    setting = np.full(len(lowest), NONE)
+    _count_losers(tables, at, lowest, prices, np.full(len(lowest), NONE))
+    for place in range(len(lowest)):
+        prices[place, PUBLIC] = prices[place, LEASE] = lowest[place]
+        if lowest[place] == tables.offers[place, BASE]:
+            prices[place, SETTER] = NONE
+    return prices
+
+
+@innermost
+def _count_losers(tables: Tables, at: IntArray, lowest: IntArray, prices: IntArray, setting: IntArray) -> None:
+    """Fill in setters and counts; setting (T,) holds the setters' rows."""
     for one in range(len(at)):
         if at[one] != NONE:
             prices[tables.rows[at[one], OFFER], ACCEPTED] += 1
@@ -251,11 +260,6 @@ def value_prices(tables: Tables, at: IntArray, lowest: IntArray) -> IntArray:
             prices[place, REJECTED] += bid != NONE
             if bid == lowest[place] and _sets_rather(tables, one, row, prices[place, SETTER], setting[place]):
                 setting[place], prices[place, SETTER] = row, one
-    for place in range(len(lowest)):
-        prices[place, PUBLIC] = prices[place, LEASE] = lowest[place]
-        if lowest[place] == tables.offers[place, BASE]:
-            prices[place, SETTER] = NONE
-    return prices
 
 
 @innermost
