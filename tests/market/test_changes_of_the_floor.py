@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 
 import numpy as np
@@ -10,14 +12,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django.plugin import DjangoDbBlocker
 
+from laissez import clock
 from laissez.events import Outbox
 from markets.models import FloorChange
 from markets.selectors import floor as floors
 from markets.services import scheduling
 from markets.services.scheduling import Outcome
-from tests import scenes
 from tests.flushing import standing
 from tests.invariants.lived import Market
+from tests.planting import plant
 from workers.models import Cluster, Job
 
 pytestmark = pytest.mark.django_db
@@ -142,26 +145,44 @@ IGNORED = (
 )
 
 
+@dataclass(frozen=True)
+class Quiet:
+    """A lived market with everything in it, at an instant at which nothing is due any more."""
+
+    market: Market
+    at: datetime
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.market.cluster
+
+    def tick(self) -> Outcome:
+        """Clear at that instant, however long the test takes."""
+        with transaction.atomic():
+            return scheduling._tick(self.cluster.pk, Outbox(now=self.at))
+
+    def after(self, sql: str) -> Outcome:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            assert cursor.rowcount > 0, sql
+        return self.tick()
+
+
 @pytest.fixture(scope="module")
-def quiet(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Market]:
-    """A lived market with everything in it, on which nothing is due any more. Its tests undo what they change."""
+def quiet(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Quiet]:
+    """It stands for all tests of this module, which undo what they change."""
     with standing(django_db_blocker):
-        yield _quieted(Market().live())
-
-
-def _quieted(market: Market) -> Market:
-    with connection.cursor() as cursor:
-        cursor.execute("SET session_replication_role = replica")
-        cursor.execute(
+        market = Market().live()
+        plant(
             "INSERT INTO markets_cooldown (job_id, type_id, until, length_seconds)"
             " SELECT id, (SELECT min(id) FROM workers_acceleratortype), now() + interval '1 hour', 60"
             " FROM workers_job WHERE name = 'climber'"
         )
-        cursor.execute("SET session_replication_role = origin")
-    for _ in range(3):
-        scenes.tick(market.cluster)
-    assert scenes.tick(market.cluster) == Outcome.UNCHANGED
-    return market
+        quiet = Quiet(market, clock.now())
+        for _ in range(3):
+            quiet.tick()
+        assert quiet.tick() == Outcome.UNCHANGED
+        yield quiet
 
 
 @contextmanager
@@ -171,25 +192,18 @@ def undone() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def after(sql: str, cluster: Cluster) -> Outcome:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        assert cursor.rowcount > 0, sql
-    return scheduling._tick(cluster.pk, Outbox())
-
-
-def test_a_change_of_whatever_a_tick_reads_makes_the_next_one_look(quiet: Market) -> None:
+def test_a_change_of_whatever_a_tick_reads_makes_the_next_one_look(quiet: Quiet) -> None:
     for (table, column), sql in CHANGES.items():
         if sql is not None:
             with undone():
-                assert after(sql, quiet.cluster) == Outcome.CLEARED, (table, column)
-    assert scenes.tick(quiet.cluster) == Outcome.UNCHANGED
+                assert quiet.after(sql) == Outcome.CLEARED, (table, column)
+    assert quiet.tick() == Outcome.UNCHANGED
 
 
-def test_what_no_tick_reads_may_change_in_peace(quiet: Market) -> None:
+def test_what_no_tick_reads_may_change_in_peace(quiet: Quiet) -> None:
     for sql in IGNORED:
         with undone():
-            assert after(sql, quiet.cluster) == Outcome.UNCHANGED, sql
+            assert quiet.after(sql) == Outcome.UNCHANGED, sql
 
 
 LOGGED_COLUMNS = {
@@ -205,7 +219,7 @@ def test_every_logged_column_has_its_change_above() -> None:
     assert logged <= CHANGES.keys()
 
 
-def test_a_tick_reads_no_column_whose_change_is_not_logged(quiet: Market) -> None:
+def test_a_tick_reads_no_column_whose_change_is_not_logged(quiet: Quiet) -> None:
     readable = {
         "markets_bid": "*",
         "workers_checkpoint": "*",  # written once
@@ -218,7 +232,7 @@ def test_a_tick_reads_no_column_whose_change_is_not_logged(quiet: Market) -> Non
         for table, columns in LOGGED_COLUMNS.items():
             cursor.execute(f"GRANT SELECT (id, {', '.join(columns)}) ON {table} TO reader")
         cursor.execute("SET LOCAL ROLE reader")
-        now = Outbox().now()
+        now = quiet.at
         snapshot = floors.read(quiet.cluster, now=now)
         floors.read(quiet.cluster, now=now, former=snapshot, changed=np.array([1]))
         scheduling.moments.due(snapshot.floor)
@@ -227,33 +241,33 @@ def test_a_tick_reads_no_column_whose_change_is_not_logged(quiet: Market) -> Non
     assert len(snapshot.floor.jobs) > 1
 
 
-def test_what_is_committed_while_a_tick_runs_is_left_for_the_next(quiet: Market) -> None:
+def test_what_is_committed_while_a_tick_runs_is_left_for_the_next(quiet: Quiet) -> None:
     FloorChange.objects.create(cluster=quiet.cluster)
     with undone():
-        assert scheduling._tick(quiet.cluster.pk, Outbox()) == Outcome.CLEARED
+        assert quiet.tick() == Outcome.CLEARED
         assert not FloorChange.objects.exists()
     assert FloorChange.objects.count() == 1  # a tick that was undone has taken nothing
-    assert scenes.tick(quiet.cluster) == Outcome.CLEARED
-    assert scenes.tick(quiet.cluster) == Outcome.UNCHANGED
+    assert quiet.tick() == Outcome.CLEARED
+    assert quiet.tick() == Outcome.UNCHANGED
 
 
-def test_what_an_undone_tick_remembers_is_not_used(quiet: Market) -> None:
-    steady = quiet.jobs["steady"]
+def test_what_an_undone_tick_remembers_is_not_used(quiet: Quiet) -> None:
+    steady = quiet.market.jobs["steady"]
     with undone():
         with connection.cursor() as cursor:
             cursor.execute("UPDATE workers_job SET upgrade = 'never' WHERE id = %s", [steady.pk])
-        scheduling._tick(quiet.cluster.pk, Outbox())
+        quiet.tick()
     memory = scheduling._memories[quiet.cluster.pk]
     assert memory.snapshot.read_in != Cluster.objects.get().floor_read_in
     with undone():
         Job.objects.filter(pk=steady.pk).update(upgrade="now")
-        scheduling._tick(quiet.cluster.pk, Outbox())
+        quiet.tick()
     jobs = scheduling._memories[quiet.cluster.pk].snapshot.floor.jobs
     assert jobs["seeking"][jobs["id"] == steady.pk].tolist() == [1]
 
 
-def test_an_unchanged_tick_takes_five_queries_whatever_there_is(quiet: Market) -> None:
+def test_an_unchanged_tick_takes_a_handful_of_queries_whatever_there_is(quiet: Quiet) -> None:
     with CaptureQueriesContext(connection) as seen:
-        assert scenes.tick(quiet.cluster) == Outcome.UNCHANGED
-    texts = [query["sql"] for query in seen if not query["sql"].startswith(("BEGIN", "COMMIT"))]
-    assert len(texts) <= 5
+        assert quiet.tick() == Outcome.UNCHANGED
+    texts = [query["sql"] for query in seen if "SAVEPOINT" not in query["sql"]]
+    assert len(texts) == 3  # lock the cluster, look for a price change that is due, note the tick
