@@ -12,5 +12,7 @@ integer microseconds since 1970 on the market's clock, ids are integers.
     roles       what jobs are in the book besides their bids, and the book that comes of both
     actions     what dynamics asks its applier to do
     dynamics    from floor to book, from clearing to actions
-    invariants  what must hold of a clearing and of a floor, as sentences when it does not
+    kernels     the compiled loops of the rules
+    invariants  what must hold of a floor, as sentences when it does not
+    clearing_invariants  the same of a clearing
 """

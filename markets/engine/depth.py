@@ -1,6 +1,7 @@
 """How deep the losing side of a book is, in a handful of counts that name nobody.
 
-Pure and the same for every rule: a row above the one a participant was assigned has lost, if it reached the base price.
+A row above the one a participant was assigned has lost, if it reached the base price. By the vcg rule, for which a
+table has no order, only the rows of those who got nothing have lost: what a winner did not get it did not want more.
 What winners bid on the rows that they won, and on those below, does not enter.
 """
 
@@ -38,6 +39,8 @@ def losing_bids(clearing: Clearing) -> tuple[IntArray, IntArray]:
     rows, offers = book.rows, book.offers
     counted = np.minimum(rows["bid"], offers["cap"][rows["offer"]])
     lost = above_assigned(book, clearing.assigned) & (counted >= offers["base"][rows["offer"]])
+    if clearing.rule == "vcg":
+        lost &= np.repeat(clearing.assigned == NONE, np.diff(book.starts))
     return rows["offer"][lost], counted[lost]
 
 

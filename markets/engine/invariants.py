@@ -1,98 +1,21 @@
-"""What must hold of a clearing and of a floor, checked without trusting whoever made them.
+"""What must hold of a floor, checked without trusting whoever made it.
 
-Each check returns sentences, one per violation; an empty list is a clean bill.
+The check returns sentences, one per violation; an empty list is a clean bill.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from markets.engine.book import NONE, Book, IntArray, Offer, Participant, Row
-from markets.engine.clearing import Clearing
+from markets.engine.book import NONE, IntArray
 from markets.engine.dynamics import LEASES_PER_JOB
 from markets.engine.floor import Floor
 from markets.engine.places import column, unit_of
 
 
-def check_clearing(book: Book, clearing: Clearing) -> list[str]:
-    """Return what is wrong with a clearing by the launch-table rule (MECHANISM section 1)."""
-    offers = {offer.type: offer for offer in book.offers}
-    return [
-        *_supply(book, clearing),
-        *(sentence for one in book.participants for sentence in _participant(one, offers, clearing)),
-        *(sentence for offer in book.offers for sentence in _prices(offer, book, clearing)),
-    ]
-
-
 def check_floor(floor: Floor) -> list[str]:
     """Return what is wrong with a floor: its tables' order, double occupation, I8 and I19 of RELIABILITY section 1."""
     return [*_order(floor), *_occupation(floor), *_jobs(floor), *_awards(floor)]
-
-
-def _supply(book: Book, clearing: Clearing) -> Iterator[str]:
-    winners = Counter(assigned for assigned in clearing.assignment.values() if assigned is not None)
-    for offer in book.offers:
-        if winners[offer.type] > offer.supply:
-            yield f"type {offer.type}: {winners[offer.type]} winners for {offer.supply} units"
-        if winners[offer.type] != clearing.prices[offer.type].accepted:
-            yield f"type {offer.type}: {winners[offer.type]} winners, {clearing.prices[offer.type].accepted} accepted"
-
-
-def _participant(participant: Participant, offers: dict[int, Offer], clearing: Clearing) -> Iterator[str]:
-    """Yield what is wrong for one participant: it pays more than it bid, has no such row, or envies."""
-    assigned = clearing.assignment[participant.id]
-    won = next((row for row in participant.rows if row.type == assigned), None)
-    if assigned is not None and (won is None or _counted(won, offers) is None):
-        yield f"participant {participant.id}: assigned type {assigned} without a bid that counts there"
-    elif assigned is not None and won is not None:
-        public, bid = clearing.prices[assigned].public, _counted(won, offers)
-        if bid is not None and public > bid:
-            yield f"participant {participant.id}: the price {public} of type {assigned} is above its bid {bid}"
-    for row in _above(participant, assigned):
-        bid = _counted(row, offers)
-        if bid is not None and bid > clearing.prices[row.type].public:
-            yield f"participant {participant.id}: envies type {row.type}, where it bids {bid} above the price"
-
-
-def _prices(offer: Offer, book: Book, clearing: Clearing) -> Iterator[str]:
-    """Yield where the prices of a type are not what the rejected bids make them."""
-    price = clearing.prices[offer.type]
-    rejected = list(_rejected(offer, book, clearing))
-    public = max([offer.base, *(bid for bid, _ in rejected)])
-    if price.public != public:
-        yield f"type {offer.type}: the public price is {price.public}, the rejected bids make it {public}"
-    tenants = {one.tenant for one in book.participants if clearing.assignment[one.id] == offer.type}
-    rivals = [bid for bid, tenant in rejected if tenants and (len(tenants) > 1 or tenant not in tenants)]
-    lease = max([offer.base, *rivals])
-    if price.lease != lease:
-        yield f"type {offer.type}: the lease price is {price.lease}, the rejected bids make it {lease}"
-    if not offer.base <= price.lease <= price.public <= offer.cap:
-        yield f"type {offer.type}: {offer.base} <= {price.lease} <= {price.public} <= {offer.cap} does not hold"
-
-
-def _rejected(offer: Offer, book: Book, clearing: Clearing) -> Iterator[tuple[int, int]]:
-    """Yield counted bid and tenant of everyone who asked for the type and got a later row or nothing."""
-    for participant in book.participants:
-        for row in _above(participant, clearing.assignment[participant.id]):
-            if row.type == offer.type and min(offer.cap, row.bid) >= offer.base:
-                yield min(offer.cap, row.bid), participant.tenant
-
-
-def _above(participant: Participant, assigned: int | None) -> Iterator[Row]:
-    """Yield the rows above the assigned one; all of them if there is none."""
-    for row in participant.rows:
-        if row.type == assigned:
-            return
-        yield row
-
-
-def _counted(row: Row, offers: dict[int, Offer]) -> int | None:
-    """Return the bid as it counts, None where the row is out."""
-    offer = offers.get(row.type)
-    if offer is None or min(offer.cap, row.bid) < offer.base:
-        return None
-    return min(offer.cap, row.bid)
 
 
 def _order(floor: Floor) -> Iterator[str]:

@@ -1,9 +1,22 @@
-"""Random books. Amounts are small, so that ties are common; `distinct` books have
+"""Random books as values, which feed both engines. Amounts are small, so that ties are common; `distinct` books have
 no two equal counted bids at a type."""
 
 from hypothesis import strategies as st
 
-from markets.engine.book import Book, Offer, Participant, Row
+from markets.engine import book as arrays
+from markets.engine.book import Offer, Participant, Row
+from markets.engine.clearing import RULES, Clearing
+from tests.engine.objects.book import Book
+
+
+def cleared(book: Book, rule: str = "launch_table", former: Clearing | None = None) -> Clearing:
+    """Clear a book of values by the engine on arrays."""
+    return RULES[rule](arrays.Book.of(book.offers, book.participants), former)
+
+
+def outcome(found) -> tuple:
+    """What a clearing of either engine says, to compare."""
+    return found.assignment, found.prices
 
 
 @st.composite

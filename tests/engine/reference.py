@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from itertools import product
 
-from markets.engine.book import Book, Participant, Row
-from markets.engine.clearing import Clearing, TypePrice
+from markets.engine.book import Participant, Row
+from markets.engine.clearing import TypePrice
+from tests.engine.objects.book import Book
+from tests.engine.objects.clearing import Clearing
 
 
 def naive_clear(book: Book) -> Clearing:

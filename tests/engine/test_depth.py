@@ -5,10 +5,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets.engine.book import Book, Offer, Participant, Row
-from markets.engine.clearing import RULES, clear, clear_first_come
+from markets.engine.book import NONE, Offer, Participant, Row
+from markets.engine.clearing import RULES
 from markets.engine.depth import depth, losing_bids
-from tests.engine.books import books
+from tests.engine.books import books, cleared, outcome
+from tests.engine.objects import clearing as objects
+from tests.engine.objects import depth as objects_depth
+from tests.engine.objects.book import Book
 
 many = settings(max_examples=100, deadline=None)
 
@@ -19,48 +22,70 @@ def book(*bids: int, supply: int = 1, cap: int = 1000) -> Book:
 
 
 def test_losing_bids_are_counted_by_their_distance_below_the_price() -> None:
-    found = book(900, 800, 792, 791, 760, 720, 719, 600, 599, 150, 99)
-    assert clear(found).prices[1].public == 800
-    assert depth(found, clear(found)) == {1: (2, 2, 1, 2, 2)}
+    found = cleared(book(900, 800, 792, 791, 760, 720, 719, 600, 599, 150, 99))
+    assert found.prices[1].public == 800
+    assert depth(found) == {1: (2, 2, 1, 2, 2)}
 
 
 def test_a_posted_price_counts_whoever_came_too_late_as_near() -> None:
-    found = book(900, 800, 100, 99)
-    assert depth(found, clear_first_come(found)) == {1: (2, 0, 0, 0, 0)}
+    assert depth(cleared(book(900, 800, 100, 99), "first_come")) == {1: (2, 0, 0, 0, 0)}
 
 
 def test_an_empty_type_has_no_depth() -> None:
-    assert depth(book(), clear(book())) == {1: (0, 0, 0, 0, 0)}
+    assert depth(cleared(book())) == {1: (0, 0, 0, 0, 0)}
+
+
+def test_by_vcg_what_a_winner_did_not_get_is_no_losing_bid() -> None:
+    offers = (Offer(1, 1, 100, 1000), Offer(2, 1, 100, 1000))
+    both = Participant(2, 1, 1, (Row(1, 600, 0), Row(2, 900, 0)))
+    found = Book(offers, (both, Participant(4, 2, 2, (Row(1, 700, 0),)), Participant(6, 3, 3, (Row(1, 650, 0),))))
+    assert depth(cleared(found, "launch_table"))[1] == (1, 0, 1, 0, 0)
+    assert depth(cleared(found, "vcg")) == {1: (1, 0, 0, 0, 0), 2: (0, 0, 0, 0, 0)}
 
 
 @many
-@given(books())
-def test_every_rejected_proposal_is_counted_once(found: Book) -> None:
-    cleared = clear(found)
-    lost = losing_bids(found, cleared)
-    assert {kind: len(bids) for kind, bids in lost.items()} == {
-        kind: price.rejected for kind, price in cleared.prices.items()
-    }
-    assert {kind: sum(counts) for kind, counts in depth(found, cleared).items()} == {
-        kind: len(bids) for kind, bids in lost.items()
-    }
-    for kind, bids in lost.items():
-        assert all(bid <= cleared.prices[kind].public for bid in bids)
+@given(books(), st.sampled_from(["launch_table", "first_come"]))
+def test_arrays_are_counted_as_objects_were(found: Book, rule: str) -> None:
+    assert depth(cleared(found, rule)) == objects_depth.depth(found, objects.RULES[rule](found))
 
 
 @many
-@given(books(), st.sampled_from(sorted(RULES)), st.data())
+@given(books(), st.sampled_from(["launch_table", "vcg"]))
+def test_every_rejected_proposal_is_counted_once(found: Book, rule: str) -> None:
+    result = cleared(found, rule)
+    places, bids = losing_bids(result)
+    for place, (kind, price) in enumerate(result.prices.items()):
+        assert (places == place).sum() == price.rejected == sum(depth(result)[kind])
+        assert all(bids[places == place] <= price.public)
+
+
+@many
+@given(books(), st.sampled_from(["launch_table", "first_come"]), st.data())
 def test_what_a_winner_bids_more_moves_neither_depth_nor_prices(found: Book, rule: str, data: st.DataObject) -> None:
-    cleared = RULES[rule](found)
-    winners = [one for one in found.participants if cleared.assignment[one.id] is not None]
+    result = cleared(found, rule)
+    winners = [one for one in found.participants if result.assignment[one.id] is not None]
     if not winners:
         return
     winner = data.draw(st.sampled_from(winners))
     more = data.draw(st.integers(1, 50))
-    won = cleared.assignment[winner.id]
+    won = result.assignment[winner.id]
     rows = tuple(replace(row, bid=row.bid + more) if row.type == won else row for row in winner.rows)
     raised = replace(
         found, participants=tuple(replace(one, rows=rows) if one is winner else one for one in found.participants)
     )
-    assert RULES[rule](raised) == cleared
-    assert depth(raised, cleared) == depth(found, cleared)
+    assert outcome(cleared(raised, rule)) == outcome(result)
+    assert depth(cleared(raised, rule)) == depth(result)
+
+
+@many
+@given(books())
+def test_by_vcg_depth_shows_no_row_of_a_winner(found: Book) -> None:
+    result = cleared(found, "vcg")
+    losers = tuple(one for one in found.participants if result.assignment[one.id] is None)
+    lost = {kind: 0 for kind in result.prices}
+    for one in losers:
+        for row in one.rows:
+            offer = next(offer for offer in found.offers if offer.type == row.type)
+            lost[row.type] += min(offer.cap, row.bid) >= offer.base
+    assert {kind: sum(counts) for kind, counts in depth(result).items()} == lost
+    assert (result.assigned == NONE).sum() == len(losers)

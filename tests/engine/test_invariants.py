@@ -4,8 +4,9 @@ import numpy as np
 
 from markets.engine.book import Book, Offer, Participant, Row
 from markets.engine.clearing import clear
+from markets.engine.clearing_invariants import check_clearing
 from markets.engine.floor import Tenure, WaitingAward
-from markets.engine.invariants import check_clearing, check_floor
+from markets.engine.invariants import check_floor
 from tests.engine.floors import floor, job, row
 
 BOOK = Book.of(

@@ -10,6 +10,7 @@ from itertools import count
 from random import Random
 
 from markets.engine import dynamics as dyn
+from markets.engine.clearing_invariants import check_clearing
 from markets.engine.floor import (
     FloorJob,
     OpenNotice,
@@ -19,7 +20,7 @@ from markets.engine.floor import (
     Unit,
     WaitingAward,
 )
-from markets.engine.invariants import check_clearing, check_floor
+from markets.engine.invariants import check_floor
 from tests.engine.agreement import assert_same
 from tests.engine.objects import dynamics as objects
 from tests.engine.objects.floor import Floor
