@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from markets.engine.book import NONE, Offer, Participant, Row
-from markets.engine.clearing import RULES
 from markets.engine.depth import depth, losing_bids
 from tests.engine.books import books, cleared, outcome
 from tests.engine.objects import clearing as objects
@@ -82,7 +81,7 @@ def test_what_a_winner_bids_more_moves_neither_depth_nor_prices(found: Book, rul
 def test_by_vcg_depth_shows_no_row_of_a_winner(found: Book) -> None:
     result = cleared(found, "vcg")
     losers = tuple(one for one in found.participants if result.assignment[one.id] is None)
-    lost = {kind: 0 for kind in result.prices}
+    lost = dict.fromkeys(result.prices, 0)
     for one in losers:
         for row in one.rows:
             offer = next(offer for offer in found.offers if offer.type == row.type)
