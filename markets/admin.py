@@ -314,7 +314,7 @@ def _with_outbox(act: Callable[..., PriceChange], outbox: Outbox) -> PriceChange
 class RoleAdmin(LookUpOnly):
     """What jobs were in the book besides their bids, as receipts need it."""
 
-    list_display = ("job", "cluster", "from_number", "until_number", "terms")
+    list_display = ("job", "cluster", "from_number", "until_number", "on_type", "to_type", "award_type", "absent")
     list_filter = ("cluster",)
     list_select_related = ("job", "cluster")
     search_fields = ("job__public_id",)
