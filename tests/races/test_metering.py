@@ -54,7 +54,7 @@ def test_a_second_meter_that_waits_for_the_first_finds_nothing_left() -> None:
     cluster, _, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
     _, second = overlapping(
-        lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: metering.meter_cluster(cluster.pk)
+        lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: metering.meter_cluster(cluster.pk)
     )
     assert second == 0
     assert BillingSlice.objects.count() == len(charges()) == 2
@@ -71,7 +71,7 @@ def test_a_meter_and_the_end_of_the_lease_in_any_order_bill_all_of_it_and_no_mor
 def test_a_lease_that_ends_while_it_is_metered_is_billed_to_its_end() -> None:
     cluster, host, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
-    overlapping(lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: host.end(job))
+    overlapping(lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: host.end(job))
     assert_billed_to_the_end(cluster, job)
 
 
