@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import Protocol
 
 from django.db import connection
 from psycopg.types.range import TimestamptzRange
@@ -36,6 +37,18 @@ OWN_BIDS = """
     ) AS bid
     ORDER BY own.job, own.type, bid.opened_at, bid.id
 """
+
+
+class Tenure(Protocol):
+    """What has a price: a lease, or as much of one as says whose bids on which type it pays at most."""
+
+    @property
+    def job_id(self) -> int:
+        """The job's primary key."""
+
+    @property
+    def type_id(self) -> int:
+        """The accelerator type's primary key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,7 @@ class Prices:
     bids: Mapping[tuple[int, int], list[_Bid]]
 
     @classmethod
-    def of(cls, leases: Collection[Lease], start: datetime, end: datetime) -> "Prices":
+    def of(cls, leases: Collection[Tenure], start: datetime, end: datetime) -> "Prices":
         """What was in force for these leases between two instants, in two queries.
 
         Of each row's bids that is the last one by the start, however old, and what came after it.
@@ -121,7 +134,7 @@ class Prices:
             quotes[type_id].add(_Quote(number, during.lower, during.upper or NEVER, price, cap))
         return cls(quotes, _own_bids({(lease.job_id, lease.type_id) for lease in leases}, start, end))
 
-    def pieces(self, lease: Lease, start: datetime, end: datetime) -> list[Piece]:
+    def pieces(self, lease: Tenure, start: datetime, end: datetime) -> list[Piece]:
         """The stretches of one price of one lease; none where no price had been quoted yet."""
         quotes = self.quotes.get(lease.type_id)
         if quotes is None:

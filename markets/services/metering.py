@@ -5,15 +5,15 @@ difference of two rounded running totals. Leases are metered some hundred slices
 cluster, of their jobs and of their own rows; one lease that cannot be billed stops no other.
 """
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from itertools import accumulate, groupby, zip_longest
 
 from django.db import connection
-from django.db.models import F, Q
+from psycopg.types.json import Jsonb
 
 from laissez import clock
 from laissez.clock import microseconds
@@ -23,7 +23,7 @@ from markets.services import batches, budgets, funds
 from markets.services.costing import Piece, Prices
 from tenants.models import Tenant
 from tenants.services import ledger
-from workers.models import Cluster, Job, Lease
+from workers.models import Cluster
 
 SLICE = timedelta(seconds=funds.SLICE_SECONDS)
 SLICES_PER_TRANSACTION = 200
@@ -32,25 +32,42 @@ SLICES_PER_RUN = 2000
 
 FAILED = "lease %s could not be billed; it is tried again at the next tick"
 
-READ = (
-    "public_id",
-    "job_id",
-    "type_id",
-    "billed_during",
-    "last_heard_at",
-    "metered_until",
-    "integral",
-    "billed_microdollars",
-    "waived_microdollars",
-)
+# Two ways to be due, so that the index of each is used: leases without an end, and leases that have ended.
+DUE = """
+    SELECT id, least(slices, %(most)s)::int
+    FROM (
+        SELECT lease.id, lease.metered_until,
+               div(extract(epoch FROM least(%(now)s, lease.last_heard_at) - lease.metered_until), %(slice)s) AS slices
+        FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
+        WHERE host.cluster_id = %(cluster)s AND lease.state <> 'closed'
+          AND least(%(now)s, lease.last_heard_at) >= lease.metered_until + %(slice)s * interval '1 second'
+        UNION ALL
+        SELECT lease.id, lease.metered_until,
+               ceil(extract(epoch FROM upper(lease.billed_during) - lease.metered_until) / %(slice)s)
+        FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
+        WHERE host.cluster_id = %(cluster)s AND lease.state = 'closed'
+          AND upper(lease.billed_during) > lease.metered_until
+    ) AS due
+    ORDER BY metered_until, id
+"""
+LOCK_JOBS = """
+    SELECT id FROM workers_job WHERE id IN (SELECT job_id FROM workers_lease WHERE id = ANY (%s))
+    ORDER BY id FOR NO KEY UPDATE
+"""
+LOCK_LEASES = """
+    SELECT lease.id, lease.public_id, lease.job_id, lease.type_id, job.public_id, job.tenant_id,
+           lower(lease.billed_during), upper(lease.billed_during), lease.last_heard_at, lease.metered_until,
+           lease.integral, lease.billed_microdollars + lease.waived_microdollars
+    FROM workers_lease AS lease JOIN workers_job AS job ON job.id = lease.job_id
+    WHERE lease.id = ANY (%s) ORDER BY lease.id FOR NO KEY UPDATE OF lease
+"""
 WRITE_SLICES = """
     INSERT INTO markets_billingslice
         (lease_id, during, integral, amount_microdollars, waived_microdollars, pieces, transfer_id)
-    SELECT lease, tstzrange(since, until), integral, amount, waived, pieces::jsonb, transfer
-    FROM unnest(%s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::numeric[], %s::bigint[], %s::bigint[],
-                %s::text[], %s::bigint[])
-        WITH ORDINALITY AS slice(lease, since, until, integral, amount, waived, pieces, transfer, place)
-    ORDER BY place
+    SELECT lease, tstzrange(since, until), integral, amount, waived, pieces, transfer
+    FROM jsonb_to_recordset(%s) AS slice(lease bigint, since timestamptz, until timestamptz, integral numeric,
+                                         amount bigint, waived bigint, pieces jsonb, transfer bigint)
+    ORDER BY lease
 """
 ADVANCE_LEASES = """
     UPDATE workers_lease AS lease
@@ -58,17 +75,35 @@ ADVANCE_LEASES = """
         metered_until = slice.until,
         billed_microdollars = lease.billed_microdollars + slice.amount,
         waived_microdollars = lease.waived_microdollars + slice.waived
-    FROM unnest(%s::bigint[], %s::timestamptz[], %s::numeric[], %s::bigint[], %s::bigint[])
-        AS slice(lease, until, integral, amount, waived)
+    FROM jsonb_to_recordset(%s)
+        AS slice(lease bigint, until timestamptz, integral numeric, amount bigint, waived bigint)
     WHERE lease.id = slice.lease
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """What the meter reads of a lease, and of its job, while both are locked."""
+
+    id: int
+    public_id: str
+    job_id: int
+    type_id: int
+    job: str
+    tenant_id: int
+    billed_from: datetime | None
+    billed_until: datetime | None
+    last_heard_at: datetime | None
+    metered_until: datetime | None
+    integral: Decimal
+    settled_microdollars: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
     """A slice before it is paid for: what it makes due, and the lease's whole integral at its end."""
 
-    lease: Lease
+    lease: _Lease
     start: datetime
     end: datetime
     pieces: Sequence[Piece]
@@ -85,7 +120,21 @@ class _Billed:
 
     @property
     def waived_microdollars(self) -> int:
+        """What neither hold nor balance covered."""
         return self.slice.due_microdollars - self.taken.amount_microdollars
+
+    def as_row(self) -> dict[str, object]:
+        """The slice's row as JSON, from which the statements take their columns."""
+        return {
+            "lease": self.slice.lease.id,
+            "since": self.slice.start.isoformat(),
+            "until": self.slice.end.isoformat(),
+            "integral": self.slice.integral,
+            "amount": self.taken.amount_microdollars,
+            "waived": self.waived_microdollars,
+            "pieces": [piece.as_json() for piece in self.slice.pieces],
+            "transfer": self.taken.transfer and self.taken.transfer.pk,
+        }
 
 
 NOTHING = ledger.Taken(0, None)
@@ -99,40 +148,36 @@ def meter_cluster(cluster_id: int) -> int:
     """
     now = clock.now()
     billed = 0
-    for lease_ids in _batches(_due(cluster_id, now), now):
+    for lease_ids in _batches(_due(cluster_id, now)):
         billed += batches.apply(partial(meter, cluster_id), lease_ids, failed=FAILED)
     budgets.settle(cluster_id)
     budgets.watch(cluster_id, now)
     return billed
 
 
-def _due(cluster_id: int, now: datetime) -> list[Lease]:
-    """Leases of which something is due, as far as is needed to say how much."""
-    rows = Lease.objects.filter(host__cluster_id=cluster_id, billed_during__isnull=False)
-    open_ones = Q(
-        billed_during__upper_inf=True, metered_until__lte=now - SLICE, last_heard_at__gte=F("metered_until") + SLICE
-    )
-    ended = Q(billed_during__upper_inf=False, billed_during__endswith__gt=F("metered_until"))
-    return list(rows.filter(open_ones | ended).only("billed_during", "metered_until", "last_heard_at"))
+def _due(cluster_id: int, now: datetime) -> dict[int, int]:
+    """How many slices are due of each lease, the one first that has waited longest."""
+    figures = {"cluster": cluster_id, "now": now, "slice": funds.SLICE_SECONDS, "most": SLICES_PER_TRANSACTION}
+    with connection.cursor() as cursor:
+        cursor.execute(DUE, figures)
+        return dict(cursor.fetchall())
 
 
-def _batches(leases: Iterable[Lease], now: datetime) -> Iterator[list[int]]:
-    """Their ids, lowest first, parted so that a transaction writes few slices.
+def _batches(due: Mapping[int, int]) -> Iterator[list[int]]:
+    """Leases in the order of their ids, parted so that no transaction writes many slices.
 
     Where one run cannot bill all of them, it bills those that have waited longest.
     """
-    waiting = sorted(leases, key=lambda lease: (lease.metered_until, lease.pk))
-    slices = {lease.pk: sum(1 for _ in _minutes(lease, now)) for lease in waiting}
-    before = accumulate(slices.values(), initial=0)
-    chosen = sorted(pk for pk, already in zip(slices, before, strict=False) if already < SLICES_PER_RUN)
+    before = accumulate(due.values(), initial=0)
+    chosen = sorted(lease for lease, already in zip(due, before, strict=False) if already < SLICES_PER_RUN)
     batch: list[int] = []
     size = 0
-    for pk in chosen:
-        if batch and size + slices[pk] > SLICES_PER_TRANSACTION:
+    for lease in chosen:
+        if batch and size + due[lease] > SLICES_PER_TRANSACTION:
             yield batch
             batch, size = [], 0
-        batch.append(pk)
-        size += slices[pk]
+        batch.append(lease)
+        size += due[lease]
     if batch:
         yield batch
 
@@ -147,37 +192,36 @@ def meter(cluster_id: int, lease_ids: Sequence[int], outbox: Outbox) -> int:
         How many of them were due.
     """
     Cluster.objects.select_for_update(no_key=True).only("pk").get(pk=cluster_id)
-    rows = Lease.objects.filter(pk__in=lease_ids).order_by("pk")
-    jobs = _lock_jobs(rows.values_list("job_id", flat=True))
-    slices = _slices(list(rows.select_for_update(no_key=True).only(*READ)), outbox.now())
-    billed = _charge(slices, jobs, outbox)
-    for following in _one_of_each(billed):
+    leases = _locked(lease_ids)
+    slices = _slices(leases, outbox.now())
+    for following in _one_of_each(_charge(slices, outbox)):
         _write(following)
-    return len({each.lease for each in slices})
+    return len({each.lease.id for each in slices})
 
 
-def _lock_jobs(ids: Iterable[int]) -> dict[int, Job]:
-    """Lock jobs as everybody does, in the order of their ids, but read no more of them than their names and payers."""
-    rows = Job.objects.select_for_update(no_key=True).filter(pk__in=sorted(set(ids))).order_by("pk")
-    return {job.pk: job for job in rows.only("public_id", "tenant_id")}
+def _locked(lease_ids: Sequence[int]) -> list[_Lease]:
+    """Lock jobs and leases as everybody does, each in the order of their ids, and read what the meter needs of them."""
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_JOBS, [list(lease_ids)])
+        cursor.execute(LOCK_LEASES, [list(lease_ids)])
+        return [_Lease(*row) for row in cursor.fetchall()]
 
 
-def _until(lease: Lease, now: datetime) -> datetime | None:
+def _until(lease: _Lease, now: datetime) -> datetime | None:
     """Up to when the lease is billed now: its end, or the last whole slice. None when nothing is due.
 
     Not after the host's last word of it: should the host be lost, its lease ends there.
     """
-    span = lease.billed_during
-    if span is None or lease.metered_until is None:
+    if lease.billed_from is None or lease.metered_until is None:
         return None
-    if span.upper is not None:
-        return span.upper if span.upper > lease.metered_until else None
-    whole = (min(now, lease.last_heard_at or span.lower) - span.lower) // SLICE
-    until: datetime = span.lower + whole * SLICE
+    until = lease.billed_until
+    if until is None:
+        heard = min(now, lease.last_heard_at or lease.billed_from)
+        until = lease.billed_from + (heard - lease.billed_from) // SLICE * SLICE
     return until if until > lease.metered_until else None
 
 
-def _minutes(lease: Lease, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _minutes(lease: _Lease, now: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The slices of a lease that are due: whole ones and a shorter one at its end, as many as go into a transaction."""
     start, until = lease.metered_until, _until(lease, now)
     for _ in range(SLICES_PER_TRANSACTION):
@@ -188,7 +232,7 @@ def _minutes(lease: Lease, now: datetime) -> Iterator[tuple[datetime, datetime]]
         start = end
 
 
-def _slices(leases: Collection[Lease], now: datetime) -> list[_Slice]:
+def _slices(leases: Iterable[_Lease], now: datetime) -> list[_Slice]:
     """What is due of some leases, one lease after the other."""
     minutes = {lease: due for lease in leases if (due := list(_minutes(lease, now)))}
     if not minutes:
@@ -198,9 +242,9 @@ def _slices(leases: Collection[Lease], now: datetime) -> list[_Slice]:
     return [each for lease, due in minutes.items() for each in _slices_of(lease, due, prices)]
 
 
-def _slices_of(lease: Lease, minutes: Iterable[tuple[datetime, datetime]], prices: Prices) -> Iterator[_Slice]:
+def _slices_of(lease: _Lease, minutes: Iterable[tuple[datetime, datetime]], prices: Prices) -> Iterator[_Slice]:
     total = int(lease.integral)
-    settled = lease.billed_microdollars + lease.waived_microdollars
+    settled = lease.settled_microdollars
     for start, end in minutes:
         pieces = prices.pieces(lease, start, end)
         total += sum(map(Piece.integral, pieces))
@@ -209,58 +253,52 @@ def _slices_of(lease: Lease, minutes: Iterable[tuple[datetime, datetime]], price
         yield _Slice(lease, start, end, pieces, total, due)
 
 
-def _charge(slices: Sequence[_Slice], jobs: Mapping[int, Job], outbox: Outbox) -> list[_Billed]:
+def _charge(slices: Sequence[_Slice], outbox: Outbox) -> list[_Billed]:
     """Take what is due from holds and balances. What they do not cover is waived, and operators are told.
 
     A hold covers everything but what an outage of the control plane itself let run on.
     """
-    holds = funds.open_holds([job.public_id for job in jobs.values()])
-    tenants = Tenant.objects.in_bulk({job.tenant_id for job in jobs.values()})
-    costing = [each for each in slices if each.due_microdollars]
-    charges = [
-        ledger.Charge(
-            tenant=tenants[jobs[each.lease.job_id].tenant_id],
-            amount_microdollars=each.due_microdollars,
-            reference=each.lease.public_id,
-            key=f"slice:{each.lease.public_id}:{microseconds(each.start)}",
-            from_hold=holds.get(jobs[each.lease.job_id].public_id),
-        )
-        for each in costing
-    ]
-    taken = dict(zip(map(id, costing), ledger.charge_covered(charges, outbox=outbox), strict=True))
-    billed = [_Billed(each, taken.get(id(each), NOTHING)) for each in slices]
+    tenants = Tenant.objects.in_bulk({each.lease.tenant_id for each in slices})
+    costing = [place for place, each in enumerate(slices) if each.due_microdollars]
+    charges = [_charge_for(slices[place], tenants) for place in costing]
+    taken = dict(zip(costing, ledger.charge_covered(charges, outbox=outbox), strict=True))
+    billed = [_Billed(each, taken.get(place, NOTHING)) for place, each in enumerate(slices)]
     for each in billed:
         if each.waived_microdollars:
-            _tell_uncovered(each, jobs[each.slice.lease.job_id], outbox)
+            _tell_uncovered(each, outbox)
     return billed
 
 
-def _tell_uncovered(billed: _Billed, job: Job, outbox: Outbox) -> None:
+def _charge_for(slice_: _Slice, tenants: Mapping[int, Tenant]) -> ledger.Charge:
+    lease = slice_.lease
+    return ledger.Charge(
+        tenant=tenants[lease.tenant_id],
+        amount_microdollars=slice_.due_microdollars,
+        reference=lease.public_id,
+        key=f"slice:{lease.public_id}:{microseconds(slice_.start)}",
+        from_hold_for=lease.job,
+    )
+
+
+def _tell_uncovered(billed: _Billed, outbox: Outbox) -> None:
     data = {
         "lease": billed.slice.lease.public_id,
         "due_microdollars": billed.slice.due_microdollars,
         "charged_microdollars": billed.taken.amount_microdollars,
     }
-    outbox.add("ops", "org.laissez.ops.charge.uncovered.v1", job.public_id, data)
+    outbox.add("ops", "org.laissez.ops.charge.uncovered.v1", billed.slice.lease.job, data)
 
 
 def _one_of_each(billed: Iterable[_Billed]) -> Iterator[list[_Billed]]:
     """The first slice of every lease, then the second ones and so on: the database wants each to follow its former."""
-    by_lease = [list(group) for _, group in groupby(billed, key=lambda each: each.slice.lease.pk)]
+    by_lease = [list(group) for _, group in groupby(billed, key=lambda each: each.slice.lease.id)]
     for following in zip_longest(*by_lease):
         yield [each for each in following if each is not None]
 
 
-def _write(billed: Sequence[_Billed]) -> None:
+def _write(billed: Iterable[_Billed]) -> None:
     """Write one slice of some leases, and move the leases on to its end."""
-    leases = [each.slice.lease.pk for each in billed]
-    ends = [each.slice.end for each in billed]
-    integrals = [each.slice.integral for each in billed]
-    amounts = [each.taken.amount_microdollars for each in billed]
-    waived = [each.waived_microdollars for each in billed]
-    pieces = [json.dumps([piece.as_json() for piece in each.slice.pieces]) for each in billed]
-    transfers = [each.taken.transfer and each.taken.transfer.pk for each in billed]
+    rows = Jsonb([each.as_row() for each in billed])
     with connection.cursor() as cursor:
-        starts = [each.slice.start for each in billed]
-        cursor.execute(WRITE_SLICES, [leases, starts, ends, integrals, amounts, waived, pieces, transfers])
-        cursor.execute(ADVANCE_LEASES, [leases, ends, integrals, amounts, waived])
+        cursor.execute(WRITE_SLICES, [rows])
+        cursor.execute(ADVANCE_LEASES, [rows])

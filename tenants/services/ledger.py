@@ -22,13 +22,13 @@ MAX_AMOUNT_MICRODOLLARS = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Money to take for something named by `reference`: out of the hold first, then out of what is available."""
+    """Money to take for what `reference` names, out of the open hold for what `from_hold_for` names first."""
 
     tenant: Tenant
     amount_microdollars: int
     reference: str
     key: str
-    from_hold: Hold | None = None
+    from_hold_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,9 @@ def resize_hold(hold: Hold, *, amount_microdollars: int, outbox: Outbox) -> Hold
     """Renew an open hold at an amount, larger or smaller than now. A larger one must be covered."""
     _check_amount(amount_microdollars, least=0)
     tenant = _tenant_of(hold)
-    till = Till.open(lock_accounts([tenant]), holds=[hold.pk])
-    present = till.holds.get(hold.pk)
-    if present is None:
+    till = Till.open(lock_accounts([tenant]), references=[hold.reference])
+    present = till.holds.get(hold.reference)
+    if present is None or present != hold:
         raise Conflict("hold_released", f"The hold for {hold.reference} is already released.")
     till.cover(tenant, amount_microdollars - present.amount_microdollars, f"a larger hold for {present.reference}")
     till.resize(tenant, present, amount_microdollars, outbox.now())
@@ -113,8 +113,7 @@ def reserve_many(wanted: Sequence[Reserve], *, outbox: Outbox) -> list[bool]:
     for each in wanted:
         _check_amount(each.amount_microdollars, least=0)
     till = Till.open(_lock_all(wanted), references=[each.reference for each in wanted])
-    held = till.by_reference()
-    done = [_reserve(till, each, held.get(each.reference), outbox) for each in wanted]
+    done = [_reserve(till, each, till.holds.get(each.reference), outbox) for each in wanted]
     till.close(outbox)
     return done
 
@@ -138,8 +137,8 @@ def release_hold(hold: Hold, *, outbox: Outbox) -> bool:
 def release_many(holds: Sequence[Hold], *, outbox: Outbox) -> int:
     """`release_hold` of many, in the order given. Returns how many this call has released."""
     tenants = {tenant.account.pk: tenant for tenant in _tenants_of(holds)}
-    till = Till.open(lock_accounts(tenants.values()), holds=[hold.pk for hold in holds])
-    present = [till.holds[hold.pk] for hold in holds if hold.pk in till.holds]
+    till = Till.open(lock_accounts(tenants.values()), references=[hold.reference for hold in holds])
+    present = [till.holds[hold.reference] for hold in holds if till.holds.get(hold.reference) == hold]
     for hold in present:
         till.release(tenants[hold.account_id], hold, outbox.now())
     till.close(outbox)
@@ -160,7 +159,8 @@ def charge(
     The hold shrinks by what it paid; `resize_hold` renews it. A released hold pays nothing. The same key again returns
     the transfer that it made, and takes nothing.
     """
-    return charge_many([Charge(tenant, amount_microdollars, reference, key, from_hold)], outbox=outbox)[0]
+    held_for = from_hold.reference if from_hold else None
+    return charge_many([Charge(tenant, amount_microdollars, reference, key, held_for)], outbox=outbox)[0]
 
 
 def charge_many(charges: Sequence[Charge], *, outbox: Outbox) -> list[Transfer]:
@@ -168,7 +168,7 @@ def charge_many(charges: Sequence[Charge], *, outbox: Outbox) -> list[Transfer]:
     till = _till_for(charges)
     for each in charges:
         _check_amount(each.amount_microdollars)
-        till.take(_movement(each, each.amount_microdollars), each.from_hold)
+        till.take(_movement(each, each.amount_microdollars), each.from_hold_for)
     written = till.close(outbox)
     return [written[each.key] for each in charges]
 
@@ -177,10 +177,10 @@ def charge_covered(charges: Sequence[Charge], *, outbox: Outbox) -> list[Taken]:
     """`charge_many`, taking of each at most what its hold and the balance still cover when its turn comes."""
     till, amounts = _till_for(charges), []
     for each in charges:
-        amount = min(each.amount_microdollars, till.within_reach(each.tenant, each.from_hold))
+        amount = min(each.amount_microdollars, till.within_reach(each.tenant, each.from_hold_for))
         if amount:
             _check_amount(amount)
-            till.take(_movement(each, amount), each.from_hold)
+            till.take(_movement(each, amount), each.from_hold_for)
         amounts.append(amount)
     written = till.close(outbox)
     return [Taken(amount, written[each.key] if amount else None) for each, amount in zip(charges, amounts, strict=True)]
@@ -189,7 +189,7 @@ def charge_covered(charges: Sequence[Charge], *, outbox: Outbox) -> list[Taken]:
 def _till_for(charges: Sequence[Charge]) -> Till:
     return Till.open(
         _lock_all(charges),
-        holds=[each.from_hold.pk for each in charges if each.from_hold],
+        references=[each.from_hold_for for each in charges if each.from_hold_for],
         keys=[each.key for each in charges],
     )
 

@@ -4,12 +4,12 @@ The ledger's one rule book, for one act or for hundreds. Acts go one after the o
 refused what is not there any more when its turn comes; `close` writes all of them in a few statements.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import Q
+from psycopg.types.json import Jsonb
 
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
@@ -20,8 +20,7 @@ from tenants.selectors import Funds, funds_of
 SETTLE = """
     INSERT INTO tenants_transfer (kind, at, reference, key, refund_of_id)
     SELECT kind, %s, reference, key, refund_of
-    FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[])
-        WITH ORDINALITY AS made(kind, reference, key, refund_of, place)
+    FROM jsonb_to_recordset(%s) AS made(place int, kind text, reference text, key text, refund_of bigint)
     ORDER BY place
     RETURNING id, kind, at, reference, key, refund_of_id, written_by
 """
@@ -30,14 +29,13 @@ KEY = SETTLED.index("key")
 ENTER = """
     INSERT INTO tenants_entry (transfer_id, account_id, amount_microdollars)
     SELECT transfer, account, amount
-    FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) WITH ORDINALITY AS side(transfer, account, amount, place)
+    FROM jsonb_to_recordset(%s) AS side(place int, transfer bigint, account bigint, amount bigint)
     ORDER BY place
 """
 CHANGE_HOLDS = """
     UPDATE tenants_hold AS hold
     SET amount_microdollars = new.amount, renewed_at = new.renewed_at, released_at = new.released_at
-    FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[])
-        AS new(id, amount, renewed_at, released_at)
+    FROM jsonb_to_recordset(%s) AS new(id bigint, amount bigint, renewed_at timestamptz, released_at timestamptz)
     WHERE hold.id = new.id
 """
 
@@ -57,11 +55,15 @@ class Movement:
 
 @dataclass(slots=True)
 class Till:
-    """A working copy of some accounts, by tenant, and of holds that were open when their accounts were locked."""
+    """A working copy of some accounts, by tenant, and of their open holds, by what those are for.
+
+    `accounts` and `holds` are read under the accounts' locks. `earlier` are the transfers that the acts' keys have made
+    before, by key; `sides` their entries, by transfer and account.
+    """
 
     accounts: Mapping[int, Account]
     funds: dict[int, Funds]
-    holds: dict[int, Hold]
+    holds: dict[str, Hold]
     earlier: dict[str, Transfer]
     sides: Mapping[tuple[int, int], int]
     movements: dict[str, Movement] = field(default_factory=dict)
@@ -71,36 +73,26 @@ class Till:
 
     @classmethod
     def open(
-        cls,
-        accounts: Mapping[int, Account],
-        *,
-        holds: Iterable[int] = (),
-        references: Iterable[str] = (),
-        keys: Iterable[str] = (),
+        cls, accounts: Mapping[int, Account], *, references: Iterable[str] = (), keys: Iterable[str] = ()
     ) -> "Till":
         """Read what acts will need, in three queries at most.
 
         Args:
             accounts: by tenant id, locked by the caller and read under that lock.
-            holds: the ids of holds that acts will name.
-            references: those under which they will look for an open hold.
+            references: those under which acts will look for an open hold.
             keys: those of their transfers; one that was used already makes no second transfer.
         """
-        ids, names = set(holds), set(references)
-        found = Hold.objects.filter(Q(pk__in=ids) | Q(reference__in=names), released_at=None) if ids or names else ()
         earlier = {transfer.key: transfer for transfer in Transfer.objects.filter(key__in=set(keys))}
         entries = Entry.objects.filter(transfer__in=[transfer.pk for transfer in earlier.values()])
         return cls(
             accounts=accounts,
             funds={tenant: funds_of(account) for tenant, account in accounts.items()},
-            holds={hold.pk: hold for hold in found},
+            holds={
+                hold.reference: hold for hold in Hold.objects.filter(reference__in=set(references), released_at=None)
+            },
             earlier=earlier,
             sides={(entry.transfer_id, entry.account_id): entry.amount_microdollars for entry in entries},
         )
-
-    def by_reference(self) -> dict[str, Hold]:
-        """The holds by what they are for, which at most one open hold names."""
-        return {hold.reference: hold for hold in self.holds.values()}
 
     def covers(self, tenant: Tenant, needed: int) -> bool:
         """Whether so much is available. Nothing needed is always covered, whatever an account owes."""
@@ -117,16 +109,16 @@ class Till:
                 status=402,
             )
 
-    def within_reach(self, tenant: Tenant, hold: Hold | None) -> int:
-        """What a charge could take now: out of this hold, then out of what is available."""
-        held = self._still_open(tenant, hold)
+    def within_reach(self, tenant: Tenant, held_for: str | None) -> int:
+        """What a charge could take now: out of the hold, then out of what is available."""
+        held = self._open_hold(tenant, held_for)
         return (held.amount_microdollars if held else 0) + max(0, self.funds[tenant.pk].available)
 
-    def take(self, movement: Movement, hold: Hold | None) -> None:
+    def take(self, movement: Movement, held_for: str | None) -> None:
         """A charge: out of the hold first, then out of what is available. Refuses what both together do not cover."""
         if self.was_made(movement):
             return
-        held = self._still_open(movement.tenant, hold)
+        held = self._open_hold(movement.tenant, held_for)
         paid_by_hold = min(held.amount_microdollars, -movement.amount) if held else 0
         self.cover(movement.tenant, -movement.amount - paid_by_hold, f"a charge for {movement.reference}")
         if held and paid_by_hold:
@@ -180,7 +172,7 @@ class Till:
         self.funds[tenant.pk] = replace(funds, held=funds.held - hold.amount_microdollars)
         hold.released_at = now
         self.changed[hold.pk] = hold
-        del self.holds[hold.pk]
+        del self.holds[hold.reference]
         self.told.append((tenant, "hold_released", hold.reference, hold.amount_microdollars))
 
     def close(self, outbox: Outbox) -> dict[str, Transfer]:
@@ -199,8 +191,8 @@ class Till:
             outbox.add(tenant.stream, f"org.laissez.ledger.{what}.v1", reference, data)
         return self.earlier
 
-    def _still_open(self, tenant: Tenant, hold: Hold | None) -> Hold | None:
-        held = self.holds.get(hold.pk) if hold else None
+    def _open_hold(self, tenant: Tenant, held_for: str | None) -> Hold | None:
+        held = self.holds.get(held_for) if held_for else None
         if held and held.account_id != self.accounts[tenant.pk].pk:
             raise ValueError(f"The hold for {held.reference} belongs to another tenant.")
         return held
@@ -218,42 +210,41 @@ class Till:
         self.told.append((movement.tenant, f"{movement.kind.value}_settled", movement.reference, abs(movement.amount)))
 
     def _write_changed(self) -> None:
-        rows = sorted(self.changed.values(), key=lambda hold: hold.pk)
+        rows = [
+            {
+                "id": hold.pk,
+                "amount": hold.amount_microdollars,
+                "renewed_at": hold.renewed_at.isoformat(),
+                "released_at": hold.released_at and hold.released_at.isoformat(),
+            }
+            for hold in self.changed.values()
+        ]
         with connection.cursor() as cursor:
-            cursor.execute(
-                CHANGE_HOLDS,
-                [
-                    [hold.pk for hold in rows],
-                    [hold.amount_microdollars for hold in rows],
-                    [hold.renewed_at for hold in rows],
-                    [hold.released_at for hold in rows],
-                ],
-            )
+            cursor.execute(CHANGE_HOLDS, [Jsonb(rows)])
 
     def _write_movements(self, now: datetime) -> None:
-        made = list(self.movements.values())
-        houses = {kind: _house(kind) for kind in sorted({each.house for each in made})}
+        made = [
+            {
+                "place": place,
+                "kind": each.kind.value,
+                "reference": each.reference,
+                "key": each.key,
+                "refund_of": each.refund_of and each.refund_of.pk,
+            }
+            for place, each in enumerate(self.movements.values())
+        ]
         with connection.cursor() as cursor:
-            cursor.execute(
-                SETTLE,
-                [
-                    now,
-                    [each.kind.value for each in made],
-                    [each.reference for each in made],
-                    [each.key for each in made],
-                    [each.refund_of.pk if each.refund_of else None for each in made],
-                ],
-            )
+            cursor.execute(SETTLE, [now, Jsonb(made)])
             self.earlier |= {row[KEY]: Transfer.from_db(connection.alias, SETTLED, row) for row in cursor.fetchall()}
-            sides = [
-                side
-                for each in made
-                for side in (
-                    (self.earlier[each.key].pk, self.accounts[each.tenant.pk].pk, each.amount),
-                    (self.earlier[each.key].pk, houses[each.house], -each.amount),
-                )
-            ]
-            cursor.execute(ENTER, [list(column) for column in zip(*sides, strict=True)])
+            cursor.execute(ENTER, [Jsonb(list(self._sides()))])
+
+    def _sides(self) -> Iterator[dict[str, int]]:
+        """Two entries of each movement, first the tenant's."""
+        houses = {kind: _house(kind) for kind in sorted({each.house for each in self.movements.values()})}
+        for place, each in enumerate(self.movements.values()):
+            transfer, account = self.earlier[each.key].pk, self.accounts[each.tenant.pk].pk
+            yield {"place": 2 * place, "transfer": transfer, "account": account, "amount": each.amount}
+            yield {"place": 2 * place + 1, "transfer": transfer, "account": houses[each.house], "amount": -each.amount}
 
 
 def _house(kind: Account.Kind) -> int:
