@@ -1,0 +1,22 @@
+"""Indexes for what each tick looks for: ended leases that are not billed to their end, queued jobs whose policy is asked."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('tenants', '0003_invitations_and_rolled_tokens'),
+        ('workers', '0002_states_and_fences'),
+    ]
+
+    operations = [
+        migrations.AddIndex(
+            model_name='job',
+            index=models.Index(condition=models.Q(('state', 'queued'), models.Q(('policy__in', ['', 'hold']), _negated=True)), fields=['cluster', 'id'], name='queued_jobs_with_a_policy'),
+        ),
+        migrations.AddIndex(
+            model_name='lease',
+            index=models.Index(condition=models.Q(('billed_during__endswith__gt', models.F('metered_until')), ('state', 'closed')), fields=['host'], name='ended_leases_not_yet_billed'),
+        ),
+    ]
