@@ -32,57 +32,62 @@ SETTLED = """
       )
     ORDER BY job.id
 """
-# `funds.needed_for`, except that a half is rounded up: never less than it, so nobody is missed.
+# `funds.needed_for`, except that a half is rounded up: never less, so nobody is missed. Both subqueries find their
+# few rows by an index; a join would read the bids and holds of the whole queue.
 SHORT = """
-    SELECT job.id, coalesce(hold.amount_microdollars, 0)
-    FROM workers_job AS job
-    JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id
-    LEFT JOIN tenants_hold AS hold ON hold.reference = job.public_id AND hold.released_at IS NULL
-    JOIN (
-        SELECT bid.job_id, max(CASE WHEN bid.max_price_per_hour IS NULL THEN type.cap_price_per_hour ELSE
-                   least(type.cap_price_per_hour, greatest(bid.max_price_per_hour, bid.keep_price_per_hour))
-               END) AS price
-        FROM markets_bid AS bid JOIN workers_acceleratortype AS type ON type.id = bid.type_id
-        WHERE bid.cluster_id = %(cluster)s AND bid.closed_at IS NULL
-        GROUP BY bid.job_id
-    ) AS dearest ON dearest.job_id = job.id
-    WHERE job.cluster_id = %(cluster)s AND job.state = 'running' AND NOT EXISTS (
-          SELECT FROM markets_notice AS notice
-          WHERE notice.job_id = job.id AND notice.state = 'open' AND notice.reason = 'budget'
-      )
-      AND coalesce(hold.amount_microdollars, 0) < CASE WHEN job.migration_mode = 'overlap' THEN 2 ELSE 1 END * round(
-          dearest.price::numeric * (cluster.notice_seconds + %(seconds)s) * %(speedup)s / 3600
-      )
-    ORDER BY job.id
+    SELECT id, held FROM (
+        SELECT job.id, job.migration_mode, cluster.notice_seconds,
+               coalesce((
+                   SELECT amount_microdollars FROM tenants_hold
+                   WHERE reference = job.public_id AND released_at IS NULL
+               ), 0) AS held,
+               (
+                   SELECT max(CASE WHEN bid.max_price_per_hour IS NULL THEN type.cap_price_per_hour ELSE
+                       least(type.cap_price_per_hour, greatest(bid.max_price_per_hour, bid.keep_price_per_hour))
+                   END)
+                   FROM markets_bid AS bid JOIN workers_acceleratortype AS type ON type.id = bid.type_id
+                   WHERE bid.job_id = job.id AND bid.closed_at IS NULL
+               ) AS dearest
+        FROM workers_job AS job JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id
+        WHERE job.cluster_id = %(cluster)s AND job.state = 'running' AND NOT EXISTS (
+            SELECT FROM markets_notice AS notice
+            WHERE notice.job_id = job.id AND notice.state = 'open' AND notice.reason = 'budget'
+        )
+    ) AS watched
+    WHERE held < CASE WHEN migration_mode = 'overlap' THEN 2 ELSE 1 END * round(
+        dearest::numeric * (notice_seconds + %(seconds)s) * %(speedup)s / 3600
+    )
+    ORDER BY id
 """
 # Not less than `costing.cost_of`: what is not billed yet counts at the dearest price that its type has had meanwhile.
 SPENT = """
     WITH used AS MATERIALIZED (
-        SELECT lease.job_id, lease.type_id, lease.billed_microdollars + lease.waived_microdollars AS settled,
-               lease.metered_until AS since, least(%(now)s, upper(lease.billed_during)) AS until
-        FROM workers_job AS job JOIN workers_lease AS lease ON lease.job_id = job.id
-        WHERE job.cluster_id = %(cluster)s AND job.state = 'running' AND NOT EXISTS (
+        SELECT job.id, job.budget_microdollars, lease.*
+        FROM workers_job AS job CROSS JOIN LATERAL (
+            SELECT type_id, billed_microdollars + waived_microdollars AS settled, metered_until AS since,
+                   least(%(now)s, upper(billed_during)) AS until
+            FROM workers_lease WHERE job_id = job.id AND billed_during IS NOT NULL
+            OFFSET 0  -- one job's few leases at a time, by their index
+        ) AS lease
+        WHERE job.cluster_id = %(cluster)s AND job.state = 'running' AND job.budget_microdollars IS NOT NULL
+          AND NOT EXISTS (
               SELECT FROM markets_notice AS notice
               WHERE notice.job_id = job.id AND notice.state = 'open' AND notice.reason = 'budget'
           )
-          AND job.budget_microdollars IS NOT NULL AND lease.billed_during IS NOT NULL
     ), dearest AS (
         SELECT type_id, max(lease_price_per_hour) AS price
         FROM markets_quote
-        WHERE type_id IN (SELECT type_id FROM used)
+        WHERE type_id IN (SELECT id FROM workers_acceleratortype WHERE cluster_id = %(cluster)s)
           AND during && tstzrange(coalesce((SELECT min(since) FROM used WHERE until > since), %(now)s), %(now)s)
         GROUP BY type_id
-    ), cost AS (
-        SELECT used.job_id, sum(settled + CASE WHEN until > since THEN
-                   1 + ceil(extract(epoch FROM until - since) * coalesce(dearest.price, 0) * %(speedup)s
-                            / 3600)
-               ELSE 0 END) AS most
-        FROM used LEFT JOIN dearest ON dearest.type_id = used.type_id
-        GROUP BY used.job_id
     )
-    SELECT job.id FROM cost JOIN workers_job AS job ON job.id = cost.job_id
-    WHERE cost.most >= job.budget_microdollars
-    ORDER BY job.id
+    SELECT used.id
+    FROM used LEFT JOIN dearest ON dearest.type_id = used.type_id
+    GROUP BY used.id, used.budget_microdollars
+    HAVING sum(settled + CASE WHEN until > since THEN
+               1 + ceil(extract(epoch FROM until - since) * coalesce(dearest.price, 0) * %(speedup)s / 3600)
+           ELSE 0 END) >= used.budget_microdollars
+    ORDER BY used.id
 """
 
 

@@ -1,4 +1,4 @@
-"""Indexes for what each tick looks for: ended leases that are not billed to their end, queued jobs whose policy is asked."""
+"""Indexes for what each tick looks for: leases not billed to their end, running jobs, policies to ask."""
 
 from django.db import migrations, models
 
@@ -11,6 +11,12 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "running")), fields=["cluster", "id"], name="running_jobs_by_cluster"
+            ),
+        ),
         migrations.AddIndex(
             model_name='job',
             index=models.Index(condition=models.Q(('state', 'queued'), models.Q(('policy__in', ['', 'hold']), _negated=True)), fields=['cluster', 'id'], name='queued_jobs_with_a_policy'),

@@ -101,6 +101,7 @@ class Job(models.Model):
                 name="open_jobs_by_cluster", fields=["cluster", "id"], condition=Q(state__in=["queued", "running"])
             ),
             models.Index(name="jobs_by_tenant", fields=["tenant", "-id"]),
+            models.Index(name="running_jobs_by_cluster", fields=["cluster", "id"], condition=Q(state="running")),
             models.Index(
                 name="queued_jobs_with_a_policy",
                 fields=["cluster", "id"],
