@@ -106,7 +106,7 @@ def watch(cluster_id: int, now: datetime) -> None:
         batches.apply(_renew_or_warn, job_ids, failed=FAILED)
 
 
-def _rows(statement: str, **values: object) -> list[tuple[int, ...]]:
+def _rows(statement: str, **values: int | datetime | list[str]) -> list[tuple[int, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall()
@@ -134,9 +134,9 @@ def _still_in_the_market(job_ids: Iterable[int]) -> set[int]:
 
 def _short(cluster_id: int) -> set[int]:
     """Running jobs whose holds do not cover their dearest bids."""
-    values = {"cluster": cluster_id, "seconds": funds.seconds_held(0), "speedup": funds.speedup()}
-    held = dict(_rows(SHORT, **values))
-    needed = funds.needed_for_many(Job.objects.filter(pk__in=list(held)).only("migration_mode"))
+    found = _rows(SHORT, cluster=cluster_id, seconds=funds.seconds_held(0), speedup=funds.speedup())
+    held = dict(found)
+    needed = funds.needed_for_many(list(Job.objects.filter(pk__in=list(held)).only("migration_mode")))
     return {pk for pk, amount in needed.items() if held[pk] < amount}
 
 

@@ -5,6 +5,7 @@ difference of two rounded running totals. Leases are metered some hundred slices
 cluster, of their jobs and of their own rows; one lease that cannot be billed stops no other.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +14,6 @@ from functools import partial
 from itertools import accumulate, groupby, zip_longest
 
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from laissez import clock
 from laissez.clock import microseconds
@@ -65,7 +65,7 @@ WRITE_SLICES = """
     INSERT INTO markets_billingslice
         (lease_id, during, integral, amount_microdollars, waived_microdollars, pieces, transfer_id)
     SELECT lease, tstzrange(since, until), integral, amount, waived, pieces, transfer
-    FROM jsonb_to_recordset(%s) AS slice(lease bigint, since timestamptz, until timestamptz, integral numeric,
+    FROM jsonb_to_recordset(%s::jsonb) AS slice(lease bigint, since timestamptz, until timestamptz, integral numeric,
                                          amount bigint, waived bigint, pieces jsonb, transfer bigint)
     ORDER BY lease
 """
@@ -75,7 +75,7 @@ ADVANCE_LEASES = """
         metered_until = slice.until,
         billed_microdollars = lease.billed_microdollars + slice.amount,
         waived_microdollars = lease.waived_microdollars + slice.waived
-    FROM jsonb_to_recordset(%s)
+    FROM jsonb_to_recordset(%s::jsonb)
         AS slice(lease bigint, until timestamptz, integral numeric, amount bigint, waived bigint)
     WHERE lease.id = slice.lease
 """
@@ -157,7 +157,12 @@ def meter_cluster(cluster_id: int) -> int:
 
 def _due(cluster_id: int, now: datetime) -> dict[int, int]:
     """How many slices are due of each lease, the one first that has waited longest."""
-    figures = {"cluster": cluster_id, "now": now, "slice": funds.SLICE_SECONDS, "most": SLICES_PER_TRANSACTION}
+    figures: dict[str, int | datetime] = {
+        "cluster": cluster_id,
+        "now": now,
+        "slice": funds.SLICE_SECONDS,
+        "most": SLICES_PER_TRANSACTION,
+    }
     with connection.cursor() as cursor:
         cursor.execute(DUE, figures)
         return dict(cursor.fetchall())
@@ -298,7 +303,7 @@ def _one_of_each(billed: Iterable[_Billed]) -> Iterator[list[_Billed]]:
 
 def _write(billed: Iterable[_Billed]) -> None:
     """Write one slice of some leases, and move the leases on to its end."""
-    rows = Jsonb([each.as_row() for each in billed])
+    rows = json.dumps([each.as_row() for each in billed])
     with connection.cursor() as cursor:
         cursor.execute(WRITE_SLICES, [rows])
         cursor.execute(ADVANCE_LEASES, [rows])

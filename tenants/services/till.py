@@ -4,12 +4,12 @@ The ledger's one rule book, for one act or for hundreds. Acts go one after the o
 refused what is not there any more when its turn comes; `close` writes all of them in a few statements.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import connection
-from psycopg.types.json import Jsonb
 
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
@@ -20,7 +20,7 @@ from tenants.selectors import Funds, funds_of
 SETTLE = """
     INSERT INTO tenants_transfer (kind, at, reference, key, refund_of_id)
     SELECT kind, %s, reference, key, refund_of
-    FROM jsonb_to_recordset(%s) AS made(place int, kind text, reference text, key text, refund_of bigint)
+    FROM jsonb_to_recordset(%s::jsonb) AS made(place int, kind text, reference text, key text, refund_of bigint)
     ORDER BY place
     RETURNING id, kind, at, reference, key, refund_of_id, written_by
 """
@@ -29,13 +29,13 @@ KEY = SETTLED.index("key")
 ENTER = """
     INSERT INTO tenants_entry (transfer_id, account_id, amount_microdollars)
     SELECT transfer, account, amount
-    FROM jsonb_to_recordset(%s) AS side(place int, transfer bigint, account bigint, amount bigint)
+    FROM jsonb_to_recordset(%s::jsonb) AS side(place int, transfer bigint, account bigint, amount bigint)
     ORDER BY place
 """
 CHANGE_HOLDS = """
     UPDATE tenants_hold AS hold
     SET amount_microdollars = new.amount, renewed_at = new.renewed_at, released_at = new.released_at
-    FROM jsonb_to_recordset(%s) AS new(id bigint, amount bigint, renewed_at timestamptz, released_at timestamptz)
+    FROM jsonb_to_recordset(%s::jsonb) AS new(id bigint, amount bigint, renewed_at timestamptz, released_at timestamptz)
     WHERE hold.id = new.id
 """
 
@@ -220,7 +220,7 @@ class Till:
             for hold in self.changed.values()
         ]
         with connection.cursor() as cursor:
-            cursor.execute(CHANGE_HOLDS, [Jsonb(rows)])
+            cursor.execute(CHANGE_HOLDS, [json.dumps(rows)])
 
     def _write_movements(self, now: datetime) -> None:
         made = [
@@ -234,9 +234,9 @@ class Till:
             for place, each in enumerate(self.movements.values())
         ]
         with connection.cursor() as cursor:
-            cursor.execute(SETTLE, [now, Jsonb(made)])
+            cursor.execute(SETTLE, [now, json.dumps(made)])
             self.earlier |= {row[KEY]: Transfer.from_db(connection.alias, SETTLED, row) for row in cursor.fetchall()}
-            cursor.execute(ENTER, [Jsonb(list(self._sides()))])
+            cursor.execute(ENTER, [json.dumps(list(self._sides()))])
 
     def _sides(self) -> Iterator[dict[str, int]]:
         """Two entries of each movement, first the tenant's."""

@@ -133,7 +133,7 @@ def seed(slug: str, leases: int, *, spread_seconds: int, queued: int = 0) -> Clu
         spread_seconds: 0: all leases are due at once; 1: a sixtieth of them each second.
     """
     cluster = Cluster.objects.create(slug=slug, name=slug)
-    figures = {
+    figures: dict[str, int | str | list[int]] = {
         "cluster": cluster.pk,
         "types": TYPES,
         "leases": leases,

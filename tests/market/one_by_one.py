@@ -17,7 +17,7 @@ from laissez.errors import Refused
 from laissez.events import Outbox
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, format_price, integral
 from markets.models import Bid, BillingSlice, Notice, Quote
-from markets.services import actions, metering
+from markets.services import actions, funds, metering
 from tenants.models import Hold
 from tenants.selectors import available
 from tenants.services import ledger
@@ -45,8 +45,9 @@ def meter(lease_id: int, outbox: Outbox) -> bool:
     if until is None:
         return False
     start = lease.metered_until
+    assert start is not None
     while start < until:
-        end = min(start + SLICE, until)
+        end: datetime = min(start + SLICE, until)
         _slice(lease, start, end, outbox)
         start = end
     return True
@@ -54,6 +55,8 @@ def meter(lease_id: int, outbox: Outbox) -> bool:
 
 def _until(lease: Lease, now: datetime) -> datetime | None:
     span = lease.billed_during
+    assert span is not None
+    assert lease.metered_until is not None
     if span.upper is not None:
         return span.upper if span.upper > lease.metered_until else None
     until: datetime = span.lower + (min(now, lease.last_heard_at or span.lower) - span.lower) // SLICE * SLICE
@@ -153,17 +156,17 @@ def cost_of(job: Job, now: datetime) -> int:
     total = 0
     for lease in Lease.objects.filter(job=job):
         total += lease.billed_microdollars + lease.waived_microdollars
-        if lease.billed_during is not None:
-            until = min(now, lease.billed_during.upper or now)
+        if lease.billed_during is not None and lease.metered_until is not None:
+            until: datetime = min(now, lease.billed_during.upper or now)
             if until > lease.metered_until:
-                unbilled = sum(map(_integral, _pieces(lease, lease.metered_until, until)))
+                unbilled = sum(_integral(piece) for piece in _pieces(lease, lease.metered_until, until))
                 total += amount(int(lease.integral) + unbilled) - amount(int(lease.integral))
     return total
 
 
 def needed_for(job: Job) -> int:
     """What a job's hold has to cover."""
-    seconds = job.cluster.notice_seconds + leases.CLOSING_GRACE_SECONDS + metering.funds.SLICE_SECONDS
+    seconds = job.cluster.notice_seconds + leases.CLOSING_GRACE_SECONDS + funds.SLICE_SECONDS
     dearest = 0
     for bid in Bid.objects.filter(job=job, closed_at=None).select_related("type"):
         cap, highest = bid.type.cap_price_per_hour, bid.max_price_per_hour

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -20,12 +21,14 @@ from laissez.models import Event
 from markets.models import Bid, BillingSlice, Notice
 from markets.services import budgets, funds, metering
 from tenants.models import Account, Entry, Hold, Tenant, Transfer
+from tenants.selectors import available
 from tenants.services import ledger
 from tests import scenes
 from tests.elapsing import pass_time
 from tests.market import one_by_one
 from tests.market.days import Day
-from workers.models import Job, Lease
+from workers.models import Cluster, Job, Lease
+from workers.models.jobs import TERMINAL_JOB_STATES
 
 pytestmark = pytest.mark.django_db
 
@@ -115,7 +118,7 @@ def in_one_outbox(day: Day, work: Callable[[Outbox], object]) -> None:
 
 def one_after_the_other(day: Day, work: Callable[[int, Outbox], object], ids: Sequence[int]) -> None:
     for each in ids:
-        in_one_outbox(day, lambda outbox, each=each: work(each, outbox))
+        in_one_outbox(day, partial(work, each))
 
 
 def assert_metered_alike(day: Day) -> int:
@@ -125,7 +128,7 @@ def assert_metered_alike(day: Day) -> int:
 
     def together() -> None:
         for batch in batches:
-            in_one_outbox(day, lambda outbox, batch=batch: metering.meter(day.cluster.pk, batch, outbox))
+            in_one_outbox(day, partial(metering.meter, day.cluster.pk, batch))
 
     expected = undone(lambda: one_after_the_other(day, one_by_one.meter, due))
     together()
@@ -135,7 +138,7 @@ def assert_metered_alike(day: Day) -> int:
 
 def assert_released_alike(day: Day) -> None:
     settled = one_by_one.settled(day.cluster.pk)
-    done = [str(state) for state in (*one_by_one.TERMINAL_JOB_STATES, Job.State.STOPPED)]
+    done = [str(state) for state in (*TERMINAL_JOB_STATES, Job.State.STOPPED)]
     assert [row[0] for row in budgets._rows(budgets.SETTLED, cluster=day.cluster.pk, done=done)] == settled
     expected = undone(lambda: one_after_the_other(day, one_by_one.release, settled))
     in_one_outbox(day, lambda outbox: budgets._release(settled, outbox))
@@ -172,7 +175,7 @@ def test_leases_metered_together_come_to_what_they_come_to_one_by_one(
 A10 = "nvidia-a10"
 
 
-def running(*, jobs: int, seconds: float, dollars: int = 100) -> tuple[scenes.Cluster, Tenant]:
+def running(*, jobs: int, seconds: float, dollars: int = 100) -> tuple[Cluster, Tenant]:
     """Some jobs of one tenant, confirmed by their host that long ago, which has just been heard."""
     cluster, tenant = scenes.make_cluster(), scenes.make_tenant(dollars=dollars)
     host = scenes.make_host(cluster, nvidia_a10=jobs)
@@ -189,8 +192,7 @@ def running(*, jobs: int, seconds: float, dollars: int = 100) -> tuple[scenes.Cl
 def test_where_funds_run_out_the_older_lease_takes_what_is_left_and_the_rest_is_waived() -> None:
     cluster, tenant = running(jobs=2, seconds=630, dollars=1)
     spare = 50_000
-    left = ledger.lock_accounts([tenant])[tenant.pk]
-    too_much = left.balance_microdollars - left.held_microdollars - spare
+    too_much = available(tenant) - spare
     transact(
         lambda outbox: ledger.charge(tenant, amount_microdollars=too_much, reference="other", key="k", outbox=outbox)
     )
@@ -208,6 +210,7 @@ def test_where_funds_run_out_the_older_lease_takes_what_is_left_and_the_rest_is_
 def test_a_lease_that_cannot_be_billed_stops_no_other_of_its_batch(caplog: pytest.LogCaptureFixture) -> None:
     cluster, tenant = running(jobs=5, seconds=90)
     bad = Lease.objects.order_by("id")[2]
+    assert bad.metered_until is not None
     key = f"slice:{bad.public_id}:{microseconds(bad.metered_until)}"
     transact(lambda outbox: ledger.charge(tenant, amount_microdollars=1, reference="other", key=key, outbox=outbox))
     assert metering.meter_cluster(cluster.pk) == 4
