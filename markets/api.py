@@ -23,7 +23,7 @@ from markets import presentation
 from markets.models import PriceChange
 from markets.selectors import contexts, exchange, prices, receipts
 from markets.selectors import jobs as seen_jobs
-from markets.services import advising, metering, submission
+from markets.services import advising, costing, submission
 from tenants.api import act_once, principal
 from tenants.auth import scope
 from workers.auth import HostAuthentication, IsHost, host_of
@@ -243,7 +243,7 @@ class HostContextView(APIView):
         now = clock.now()
         job = row.job
         cause = job.ask_cause if job.ask_number > job.answered_number else "heartbeat"
-        context = contexts.of(job, cause=cause, now=now, cost_microdollars=metering.cost_of(job, now))
+        context = contexts.of(job, cause=cause, now=now, cost_microdollars=costing.cost_of(job, now))
         return Response(context.to_json())
 
 

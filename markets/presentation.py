@@ -8,7 +8,7 @@ from markets.models import Bid
 from markets.selectors import rows as book
 from markets.selectors.exchange import Exchange, public, public_change
 from markets.selectors.jobs import JobView, explain
-from markets.services import metering
+from markets.services import costing
 from workers.selectors import rows as floor
 
 
@@ -35,7 +35,7 @@ def exchange(table: Exchange) -> dict[str, Any]:
 def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
     """A job with its reason, its costs and its history."""
     row, primary = seen.job, seen.primary
-    costs = metering.running_costs(seen.leases, now)
+    costs = costing.running_costs(seen.leases, now)
     quote = None if primary is None else seen.table.row(primary.type.slug)
     return {
         "job": row.public_id,

@@ -1,384 +1,309 @@
 """From lease time and prices to billing slices and the ledger.
 
 A lease's bill is the once-rounded integral of price over its billed time, so slicing never changes it: a slice is the
-difference of two rounded running totals. Each lease is metered under its own row's lock, in its own transaction: one
-lease that cannot be billed stops no other.
+difference of two rounded running totals. Leases are metered some hundred slices a transaction, under the locks of the
+cluster, of their jobs and of their own rows; one lease that cannot be billed stops no other.
 """
 
-import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, groupby, zip_longest
 
-from django.db import DatabaseError
-from django.db.models import F, Q
-from psycopg.types.range import TimestamptzRange
+from django.db import connection
 
 from laissez import clock
 from laissez.clock import microseconds
-from laissez.errors import Refused
-from laissez.events import Outbox, transact
-from markets.engine.money import amount, format_price, integral
-from markets.models import Bid, BillingSlice, Notice, Quote
-from markets.services import actions, funds
-from tenants.models import Transfer
-from tenants.selectors import available
+from laissez.events import Outbox
+from markets.engine.money import amount
+from markets.services import batches, budgets, funds
+from markets.services.costing import Piece, Prices
+from tenants.models import Tenant
 from tenants.services import ledger
-from workers.models import Cluster, Job, Lease
-from workers.models.jobs import TERMINAL_JOB_STATES
-from workers.services import jobs, leases
-
-logger = logging.getLogger(__name__)
+from workers.models import Cluster
 
 SLICE = timedelta(seconds=funds.SLICE_SECONDS)
+SLICES_PER_TRANSACTION = 200
+SLICES_PER_RUN = 2000
+"""What one run bills at most, so that a tick soon follows even after an outage. The next run goes on."""
+
+FAILED = "lease %s could not be billed; it is tried again at the next tick"
+
+# Two ways to be due, so that the index of each is used: leases without an end, and leases that have ended.
+DUE = """
+    SELECT id, least(slices, %(most)s)::int
+    FROM (
+        SELECT lease.id, lease.metered_until,
+               div(extract(epoch FROM least(%(now)s, lease.last_heard_at) - lease.metered_until), %(slice)s) AS slices
+        FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
+        WHERE host.cluster_id = %(cluster)s AND lease.state <> 'closed'
+          AND least(%(now)s, lease.last_heard_at) >= lease.metered_until + %(slice)s * interval '1 second'
+        UNION ALL
+        SELECT lease.id, lease.metered_until,
+               ceil(extract(epoch FROM upper(lease.billed_during) - lease.metered_until) / %(slice)s)
+        FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
+        WHERE host.cluster_id = %(cluster)s AND lease.state = 'closed'
+          AND upper(lease.billed_during) > lease.metered_until
+    ) AS due
+    ORDER BY metered_until, id
+"""
+LOCK_JOBS = """
+    SELECT id FROM workers_job WHERE id IN (SELECT job_id FROM workers_lease WHERE id = ANY (%s))
+    ORDER BY id FOR NO KEY UPDATE
+"""
+LOCK_LEASES = """
+    SELECT lease.id, lease.public_id, lease.job_id, lease.type_id, job.public_id, job.tenant_id,
+           lower(lease.billed_during), upper(lease.billed_during), lease.last_heard_at, lease.metered_until,
+           lease.integral, lease.billed_microdollars + lease.waived_microdollars
+    FROM workers_lease AS lease JOIN workers_job AS job ON job.id = lease.job_id
+    WHERE lease.id = ANY (%s) ORDER BY lease.id FOR NO KEY UPDATE OF lease
+"""
+WRITE_SLICES = """
+    INSERT INTO markets_billingslice
+        (lease_id, during, integral, amount_microdollars, waived_microdollars, pieces, transfer_id)
+    SELECT lease, tstzrange(since, until), integral, amount, waived, pieces, transfer
+    FROM jsonb_to_recordset(%s::jsonb) AS slice(lease bigint, since timestamptz, until timestamptz, integral numeric,
+                                         amount bigint, waived bigint, pieces jsonb, transfer bigint)
+    ORDER BY lease
+"""
+ADVANCE_LEASES = """
+    UPDATE workers_lease AS lease
+    SET integral = slice.integral,
+        metered_until = slice.until,
+        billed_microdollars = lease.billed_microdollars + slice.amount,
+        waived_microdollars = lease.waived_microdollars + slice.waived
+    FROM jsonb_to_recordset(%s::jsonb)
+        AS slice(lease bigint, until timestamptz, integral numeric, amount bigint, waived bigint)
+    WHERE lease.id = slice.lease
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One stretch of one price. `is_own_bid`: the job's own bid was below the exchange price, and is what it pays."""
+class _Lease:
+    """What the meter reads of a lease, and of its job, while both are locked."""
 
+    id: int
+    public_id: str
+    job_id: int
+    type_id: int
+    job: str
+    tenant_id: int
+    billed_from: datetime | None
+    billed_until: datetime | None
+    last_heard_at: datetime | None
+    metered_until: datetime | None
+    integral: Decimal
+    settled_microdollars: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """A slice before it is paid for: what it makes due, and the lease's whole integral at its end."""
+
+    lease: _Lease
     start: datetime
     end: datetime
-    price_per_hour: int
-    quote: int
-    is_own_bid: bool
+    pieces: Sequence[Piece]
+    integral: int
+    due_microdollars: int
 
-    def as_json(self) -> dict[str, object]:
-        """The piece as it stands in its slice."""
+
+@dataclass(frozen=True, slots=True)
+class _Billed:
+    """A slice with what was charged for it."""
+
+    slice: _Slice
+    taken: ledger.Taken
+
+    @property
+    def waived_microdollars(self) -> int:
+        """What neither hold nor balance covered."""
+        return self.slice.due_microdollars - self.taken.amount_microdollars
+
+    def as_row(self) -> dict[str, object]:
+        """The slice's row as JSON, from which the statements take their columns."""
         return {
-            "from": self.start.isoformat(),
-            "until": self.end.isoformat(),
-            "price_per_hour": format_price(self.price_per_hour),
-            "quote": self.quote,
-            "own_bid": self.is_own_bid,
-            "speedup": funds.speedup(),
+            "lease": self.slice.lease.id,
+            "since": self.slice.start.isoformat(),
+            "until": self.slice.end.isoformat(),
+            "integral": self.slice.integral,
+            "amount": self.taken.amount_microdollars,
+            "waived": self.waived_microdollars,
+            "pieces": [piece.as_json() for piece in self.slice.pieces],
+            "transfer": self.taken.transfer and self.taken.transfer.pk,
         }
 
 
+NOTHING = ledger.Taken(0, None)
+
+
 def meter_cluster(cluster_id: int) -> int:
-    """Bill what is due in one cluster: whole minutes of open leases, the rest of ended ones.
+    """Bill what is due in one cluster, whole minutes of open leases and the rest of ended ones; then see to its funds.
 
     Returns:
         How many leases were billed.
     """
     now = clock.now()
     billed = 0
-    for lease_id in _due(cluster_id, now):
-        try:
-            billed += transact(partial(_meter_lease, lease_id))
-        except (DatabaseError, Refused):
-            logger.exception("lease %s could not be billed; it is tried again at the next tick", lease_id)
-    for job_id in _settled(cluster_id):
-        _guarded(partial(_release, job_id), job_id)
-    for job_id in _over_budget(cluster_id, now):
-        _guarded(partial(_warn, job_id), job_id)
+    for lease_ids in _batches(_due(cluster_id, now)):
+        billed += batches.apply(partial(meter, cluster_id), lease_ids, failed=FAILED)
+    budgets.settle(cluster_id)
+    budgets.watch(cluster_id, now)
     return billed
 
 
-def _guarded(work: Callable[[Outbox], None], job_id: int) -> None:
-    """One job in a transaction of its own: what goes wrong with it stops no other."""
-    try:
-        transact(work)
-    except (DatabaseError, Refused):
-        logger.exception("the funds of job %s could not be settled; it is tried again at the next tick", job_id)
+def _due(cluster_id: int, now: datetime) -> dict[int, int]:
+    """How many slices are due of each lease, the one first that has waited longest."""
+    figures: dict[str, int | datetime] = {
+        "cluster": cluster_id,
+        "now": now,
+        "slice": funds.SLICE_SECONDS,
+        "most": SLICES_PER_TRANSACTION,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(DUE, figures)
+        return dict(cursor.fetchall())
 
 
-def _due(cluster_id: int, now: datetime) -> list[int]:
-    rows = Lease.objects.filter(host__cluster_id=cluster_id, billed_during__isnull=False)
-    open_ones = Q(
-        billed_during__upper_inf=True, metered_until__lte=now - SLICE, last_heard_at__gte=F("metered_until") + SLICE
-    )
-    ended = Q(billed_during__upper_inf=False, billed_during__endswith__gt=F("metered_until"))
-    return list(rows.filter(open_ones | ended).order_by("id").values_list("id", flat=True))
+def _batches(due: Mapping[int, int]) -> Iterator[list[int]]:
+    """Leases in the order of their ids, parted so that no transaction writes many slices.
 
-
-def _meter_lease(lease_id: int, outbox: Outbox) -> bool:
-    """Bill one lease up to now, under the cluster's and the job's locks.
-
-    Quotes are written under the one, bids under the other, each dated before it is visible: with both held, nothing
-    that is dated before now can still appear.
+    Where one run cannot bill all of them, it bills those that have waited longest.
     """
-    row = Lease.objects.select_related("host").get(pk=lease_id)
-    Cluster.objects.select_for_update(no_key=True).get(pk=row.host.cluster_id)
-    jobs.lock([row.job_id])
-    lease = (
-        Lease.objects.select_for_update(of=("self",), no_key=True)
-        .select_related("job__tenant", "job__cluster", "type")
-        .get(pk=lease_id)
-    )
-    until = _until(lease, outbox.now())
-    if until is None:
-        return False
-    for start, end in _minutes(lease.metered_until, until):
-        _slice(lease, start, end, outbox)
-    return True
+    before = accumulate(due.values(), initial=0)
+    chosen = sorted(lease for lease, already in zip(due, before, strict=False) if already < SLICES_PER_RUN)
+    batch: list[int] = []
+    size = 0
+    for lease in chosen:
+        if batch and size + due[lease] > SLICES_PER_TRANSACTION:
+            yield batch
+            batch, size = [], 0
+        batch.append(lease)
+        size += due[lease]
+    if batch:
+        yield batch
 
 
-def _until(lease: Lease, now: datetime) -> datetime | None:
+def meter(cluster_id: int, lease_ids: Sequence[int], outbox: Outbox) -> int:
+    """Bill some leases of one cluster up to now, under the locks of the cluster, of their jobs and of themselves.
+
+    Quotes are written under the one, bids under the others, each dated before it is visible: with all held, nothing
+    that is dated before now can still appear.
+
+    Returns:
+        How many of them were due.
+    """
+    Cluster.objects.select_for_update(no_key=True).only("pk").get(pk=cluster_id)
+    leases = _locked(lease_ids)
+    slices = _slices(leases, outbox.now())
+    for following in _one_of_each(_charge(slices, outbox)):
+        _write(following)
+    return len({each.lease.id for each in slices})
+
+
+def _locked(lease_ids: Sequence[int]) -> list[_Lease]:
+    """Lock jobs and leases as everybody does, each in the order of their ids, and read what the meter needs of them."""
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_JOBS, [list(lease_ids)])
+        cursor.execute(LOCK_LEASES, [list(lease_ids)])
+        return [_Lease(*row) for row in cursor.fetchall()]
+
+
+def _until(lease: _Lease, now: datetime) -> datetime | None:
     """Up to when the lease is billed now: its end, or the last whole slice. None when nothing is due.
 
     Not after the host's last word of it: should the host be lost, its lease ends there.
     """
-    span = lease.billed_during
-    if span is None or lease.metered_until is None:
+    if lease.billed_from is None or lease.metered_until is None:
         return None
-    if span.upper is not None:
-        return span.upper if span.upper > lease.metered_until else None
-    whole = (min(now, lease.last_heard_at or span.lower) - span.lower) // SLICE
-    until: datetime = span.lower + whole * SLICE
+    until = lease.billed_until
+    if until is None:
+        heard = min(now, lease.last_heard_at or lease.billed_from)
+        until = lease.billed_from + (heard - lease.billed_from) // SLICE * SLICE
     return until if until > lease.metered_until else None
 
 
-def _minutes(start: datetime | None, until: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """The slices from one instant to another: whole ones, and a shorter one at the end."""
-    assert start is not None
-    while start < until:
+def _minutes(lease: _Lease, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """The slices of a lease that are due: whole ones and a shorter one at its end, as many as go into a transaction."""
+    start, until = lease.metered_until, _until(lease, now)
+    for _ in range(SLICES_PER_TRANSACTION):
+        if start is None or until is None or start >= until:
+            return
         end = min(start + SLICE, until)
         yield start, end
         start = end
 
 
-def _slice(lease: Lease, start: datetime, end: datetime, outbox: Outbox) -> None:
-    pieces = pieces_of(lease, start, end)
-    total = int(lease.integral) + sum(_integral(piece) for piece in pieces)
-    due = amount(total) - lease.billed_microdollars - lease.waived_microdollars
-    transfer, charged = _charge(lease, due, start, outbox)
-    BillingSlice.objects.create(
-        lease=lease,
-        during=TimestamptzRange(start, end),
-        integral=Decimal(total),
-        amount_microdollars=charged,
-        waived_microdollars=due - charged,
-        pieces=[piece.as_json() for piece in pieces],
-        transfer=transfer,
-    )
-    lease.integral = Decimal(total)
-    lease.billed_microdollars += charged
-    lease.waived_microdollars += due - charged
-    lease.metered_until = end
-    lease.save(update_fields=["integral", "billed_microdollars", "waived_microdollars", "metered_until"])
+def _slices(leases: Iterable[_Lease], now: datetime) -> list[_Slice]:
+    """What is due of some leases, one lease after the other."""
+    minutes = {lease: due for lease in leases if (due := list(_minutes(lease, now)))}
+    if not minutes:
+        return []
+    first, last = min(due[0][0] for due in minutes.values()), max(due[-1][1] for due in minutes.values())
+    prices = Prices.of(minutes.keys(), first, last)
+    return [each for lease, due in minutes.items() for each in _slices_of(lease, due, prices)]
 
 
-def _charge(lease: Lease, due: int, start: datetime, outbox: Outbox) -> tuple[Transfer | None, int]:
-    """Take what is due from the hold and the balance. What they do not cover is waived, and operators are told.
+def _slices_of(lease: _Lease, minutes: Iterable[tuple[datetime, datetime]], prices: Prices) -> Iterator[_Slice]:
+    total = int(lease.integral)
+    settled = lease.settled_microdollars
+    for start, end in minutes:
+        pieces = prices.pieces(lease, start, end)
+        total += sum(map(Piece.integral, pieces))
+        due = amount(total) - settled
+        settled += due
+        yield _Slice(lease, start, end, pieces, total, due)
+
+
+def _charge(slices: Sequence[_Slice], outbox: Outbox) -> list[_Billed]:
+    """Take what is due from holds and balances. What they do not cover is waived, and operators are told.
 
     A hold covers everything but what an outage of the control plane itself let run on.
     """
-    hold = funds.open_hold(lease.job)
-    covered = (hold.amount_microdollars if hold else 0) + max(0, available(lease.job.tenant))
-    charged = min(due, covered)
-    if charged < due:
-        data = {"lease": lease.public_id, "due_microdollars": due, "charged_microdollars": charged}
-        outbox.add("ops", "org.laissez.ops.charge.uncovered.v1", lease.job.public_id, data)
-    if charged == 0:
-        return None, 0
-    transfer = ledger.charge(
-        lease.job.tenant,
-        amount_microdollars=charged,
+    tenants = Tenant.objects.in_bulk({each.lease.tenant_id for each in slices})
+    costing = [place for place, each in enumerate(slices) if each.due_microdollars]
+    charges = [_charge_for(slices[place], tenants) for place in costing]
+    taken = dict(zip(costing, ledger.charge_covered(charges, outbox=outbox), strict=True))
+    billed = [_Billed(each, taken.get(place, NOTHING)) for place, each in enumerate(slices)]
+    for each in billed:
+        if each.waived_microdollars:
+            _tell_uncovered(each, outbox)
+    return billed
+
+
+def _charge_for(slice_: _Slice, tenants: Mapping[int, Tenant]) -> ledger.Charge:
+    lease = slice_.lease
+    return ledger.Charge(
+        tenant=tenants[lease.tenant_id],
+        amount_microdollars=slice_.due_microdollars,
         reference=lease.public_id,
-        key=f"slice:{lease.public_id}:{microseconds(start)}",
-        from_hold=hold,
-        outbox=outbox,
-    )
-    return transfer, charged
-
-
-def _integral(piece: Piece) -> int:
-    return integral(piece.price_per_hour, microseconds(piece.start), microseconds(piece.end)) * funds.speedup()
-
-
-def pieces_of(lease: Lease, start: datetime, end: datetime) -> list[Piece]:
-    """The stretches of one price that a lease pays over a time: the lease price, never more than its own bid then."""
-    return _Prices.of([lease], start, end).pieces(lease, start, end)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prices:
-    """Quotes by type, and bids by job and type, in the order in which they came into force."""
-
-    quotes: Mapping[int, list[Quote]]
-    bids: Mapping[tuple[int, int], list[Bid]]
-
-    @classmethod
-    def of(cls, leases: Sequence[Lease], start: datetime, end: datetime) -> "_Prices":
-        """What was in force for these leases between two instants, in two queries."""
-        quotes, bids = defaultdict(list), defaultdict(list)
-        types = {lease.type_id for lease in leases}
-        span = TimestamptzRange(start, end)
-        for quote in Quote.objects.filter(type_id__in=types, during__overlap=span).order_by("during"):
-            quotes[quote.type_id].append(quote)
-        own = Bid.objects.filter(job_id__in={lease.job_id for lease in leases}, type_id__in=types, opened_at__lt=end)
-        for bid in own.order_by("opened_at", "id"):
-            bids[bid.job_id, bid.type_id].append(bid)
-        return cls(quotes, bids)
-
-    def pieces(self, lease: Lease, start: datetime, end: datetime) -> list[Piece]:
-        """The pieces of one lease."""
-        bids = self.bids.get((lease.job_id, lease.type_id), [])
-        return list(_merged(_pieces(self.quotes.get(lease.type_id, []), bids, start, end)))
-
-
-def _pieces(quotes: list[Quote], bids: list[Bid], start: datetime, end: datetime) -> Iterator[Piece]:
-    marks = {start, end}
-    marks |= {quote.during.lower for quote in quotes} | {bid.opened_at for bid in bids}
-    marks |= {bid.closed_at for bid in bids if bid.closed_at is not None}
-    inside = sorted(mark for mark in marks if start <= mark <= end)
-    for lower, upper in pairwise(inside):
-        quote = next((each for each in reversed(quotes) if each.during.lower <= lower), None)
-        if quote is None:
-            continue  # before the first quote there was no price, and nothing is owed
-        own = _own_bid(bids, lower, quote)
-        price = quote.lease_price_per_hour if own is None else min(quote.lease_price_per_hour, own)
-        yield Piece(lower, upper, price, quote.pk, own is not None and own < quote.lease_price_per_hour)
-
-
-def _own_bid(bids: list[Bid], instant: datetime, quote: Quote) -> int | None:
-    """What the job bid for the row it held at an instant: its last word binds until a newer one, even as it leaves."""
-    for bid in reversed(bids):
-        if bid.opened_at <= instant:
-            stated = bid.keep_price_per_hour or bid.max_price_per_hour
-            return quote.cap_price_per_hour if stated is None else min(stated, quote.cap_price_per_hour)
-    return None
-
-
-def _merged(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """Neighbours of the same price and quote as one piece."""
-    last: Piece | None = None
-    for piece in pieces:
-        same = last is not None and (last.price_per_hour, last.quote, last.is_own_bid) == (
-            piece.price_per_hour,
-            piece.quote,
-            piece.is_own_bid,
-        )
-        if last is not None and same:
-            last = Piece(last.start, piece.end, last.price_per_hour, last.quote, last.is_own_bid)
-        else:
-            if last is not None:
-                yield last
-            last = piece
-    if last is not None:
-        yield last
-
-
-def running_cost(lease: Lease, now: datetime) -> int:
-    """Micro-dollars that a lease has cost by now, billed or not: what its bill would be if it ended at this instant."""
-    return running_costs([lease], now)[lease.pk]
-
-
-def running_costs(rows: Iterable[Lease], now: datetime) -> dict[int, int]:
-    """`running_cost` of many leases by id, in two queries."""
-    spans = {lease: _unbilled(lease, now) for lease in rows}
-    starts = [span[0] for span in spans.values() if span is not None]
-    unbilled = [lease for lease, span in spans.items() if span is not None]
-    prices = _Prices.of(unbilled, min(starts), now) if starts else None
-    costs = {}
-    for lease, span in spans.items():
-        if span is None or prices is None:
-            costs[lease.pk] = lease.billed_microdollars + lease.waived_microdollars
-        else:
-            costs[lease.pk] = amount(int(lease.integral) + sum(map(_integral, prices.pieces(lease, *span))))
-    return costs
-
-
-def paid(rows: Iterable[Lease], now: datetime, *, most_quotes: int) -> dict[int, list[Piece]]:
-    """What leases have paid per hour since they were confirmed, by id, in three queries.
-
-    Empty where the price has moved more than `most_quotes` times meanwhile: what is left to say then is an average.
-    """
-    spans = {lease: (span.lower, min(now, span.upper or now)) for lease in rows if (span := lease.billed_during)}
-    spans = {lease: (start, end) for lease, (start, end) in spans.items() if start < end}
-    if not spans:
-        return {}
-    first, types = min(start for start, _ in spans.values()), {lease.type_id for lease in spans}
-    moved = Quote.objects.filter(type_id__in=types, during__overlap=TimestamptzRange(first, now))
-    if moved[: most_quotes + 1].count() > most_quotes:
-        return {}
-    prices = _Prices.of(list(spans), first, now)
-    return {lease.pk: prices.pieces(lease, *span) for lease, span in spans.items()}
-
-
-def price_of(pieces: Iterable[Piece], until: datetime) -> int:
-    """Micro-dollars that pieces have cost up to an instant."""
-    clipped = (replace(piece, end=min(piece.end, until)) for piece in pieces if piece.start < until)
-    return amount(sum(map(_integral, clipped)))
-
-
-def _unbilled(lease: Lease, now: datetime) -> tuple[datetime, datetime] | None:
-    """From when to when a lease has been used but not yet billed."""
-    span = lease.billed_during
-    if span is None or lease.metered_until is None:
-        return None
-    until = min(now, span.upper) if span.upper is not None else now
-    return (lease.metered_until, until) if until > lease.metered_until else None
-
-
-def cost_of(job: Job, now: datetime) -> int:
-    """Micro-dollars that a job has cost by now over all its leases."""
-    return sum(running_costs(Lease.objects.filter(job=job), now).values())
-
-
-def _settled(cluster_id: int) -> list[int]:
-    """Jobs that are over or stopped, whose leases are all closed and billed, and whose hold is still open."""
-    done = (*TERMINAL_JOB_STATES, Job.State.STOPPED)
-    candidates = Job.objects.filter(cluster_id=cluster_id, state__in=done)
-    held = funds.references(candidates.values_list("public_id", flat=True))
-    owing = Lease.objects.exclude(state=Lease.State.CLOSED) | Lease.objects.filter(
-        billed_during__isnull=False, billed_during__endswith__gt=F("metered_until")
-    )
-    return list(
-        candidates.filter(public_id__in=held)
-        .exclude(pk__in=owing.filter(job__cluster_id=cluster_id).values("job_id"))
-        .values_list("pk", flat=True)
+        key=f"slice:{lease.public_id}:{microseconds(slice_.start)}",
+        from_hold_for=lease.job,
     )
 
 
-def _release(job_id: int, outbox: Outbox) -> None:
-    job = jobs.lock([job_id]).get(job_id)
-    if job is not None and (jobs.is_over(job) or job.state == Job.State.STOPPED):
-        actions.retire(job, now=outbox.now(), outbox=outbox)
-        funds.release(job, outbox)
+def _tell_uncovered(billed: _Billed, outbox: Outbox) -> None:
+    data = {
+        "lease": billed.slice.lease.public_id,
+        "due_microdollars": billed.slice.due_microdollars,
+        "charged_microdollars": billed.taken.amount_microdollars,
+    }
+    outbox.add("ops", "org.laissez.ops.charge.uncovered.v1", billed.slice.lease.job, data)
 
 
-def _over_budget(cluster_id: int, now: datetime) -> list[int]:
-    """Running jobs whose budget is spent or whose hold can no longer be renewed."""
-    rows = Job.objects.filter(cluster_id=cluster_id, state=Job.State.RUNNING).exclude(
-        notices__state=Notice.State.OPEN, notices__reason=Notice.Reason.BUDGET
-    )
-    return [job.pk for job in rows.select_related("tenant", "cluster") if _is_short(job, now)]
+def _one_of_each(billed: Iterable[_Billed]) -> Iterator[list[_Billed]]:
+    """The first slice of every lease, then the second ones and so on: the database wants each to follow its former."""
+    by_lease = [list(group) for _, group in groupby(billed, key=lambda each: each.slice.lease.id)]
+    for following in zip_longest(*by_lease):
+        yield [each for each in following if each is not None]
 
 
-def _is_short(job: Job, now: datetime) -> bool:
-    if job.budget_microdollars is not None and cost_of(job, now) >= job.budget_microdollars:
-        return True
-    hold = funds.open_hold(job)
-    needed = funds.needed_for(job)
-    return (hold.amount_microdollars if hold else 0) < needed
-
-
-def _warn(job_id: int, outbox: Outbox) -> None:
-    """Renew the hold; where that fails, or the budget is spent, give notice: state saved, then stopped."""
-    job = jobs.lock([job_id]).get(job_id)
-    if job is None or job.state != Job.State.RUNNING:
-        return
-    now = outbox.now()
-    spent = job.budget_microdollars is not None and cost_of(job, now) >= job.budget_microdollars
-    if not spent and funds.renew(job, outbox):
-        return
-    for lease in leases.open_leases(job):
-        if lease.state not in leases.LIVE_STATES or not leases.is_primary(lease):
-            continue
-        for notice in Notice.objects.filter(lease=lease, state=Notice.State.OPEN).select_related("lease", "job"):
-            actions.close_notice(notice, state=Notice.State.WITHDRAWN, answer=None, now=now, outbox=outbox)
-        actions.open_notice(
-            job,
-            lease,
-            reason=Notice.Reason.BUDGET,
-            seconds=job.cluster.notice_seconds,
-            price_per_hour=None,
-            now=now,
-            outbox=outbox,
-        )
+def _write(billed: Iterable[_Billed]) -> None:
+    """Write one slice of some leases, and move the leases on to its end."""
+    rows = json.dumps([each.as_row() for each in billed])
+    with connection.cursor() as cursor:
+        cursor.execute(WRITE_SLICES, [rows])
+        cursor.execute(ADVANCE_LEASES, [rows])

@@ -15,7 +15,7 @@ from laissez.ids import new_id
 from markets.selectors import history, overview, positions
 from markets.selectors import jobs as seen_jobs
 from markets.selectors.jobs import JobView
-from markets.services import funds, metering
+from markets.services import costing, funds
 from markets.views import acts, decisions, facts, life, lines, progress, rendering, telling
 from markets.views.paid import costs_of
 from tenants.auth import Principal
@@ -52,7 +52,7 @@ def jobs(request: HttpRequest, principal: Principal) -> HttpResponse:
         return redirect("jobs")  # a cursor that is no longer good: begin at the top
     now = clock.now()
     seen = overview.views_of(page.items, now=now)
-    costs = metering.running_costs([lease for view in seen for lease in view.leases], now)
+    costs = costing.running_costs([lease for view in seen for lease in view.leases], now)
     may_write = "jobs:write" in principal.scopes
     is_picking = may_write and "pick" in request.GET
     shown = [lines.job_line(each, costs) for each in seen]

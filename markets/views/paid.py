@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from markets.engine.money import MICROSECONDS_PER_SECOND
-from markets.services import funds, metering
+from markets.services import costing, funds
 from workers.models import Lease
 
 MOST_QUOTES = 400
@@ -31,7 +31,7 @@ class Costs:
     """Of some leases: cost by now by primary key in micro-dollars, and the pieces of one price each."""
 
     totals: Mapping[int, int]
-    pieces: Mapping[int, Sequence[metering.Piece]]
+    pieces: Mapping[int, Sequence[costing.Piece]]
     now: datetime
 
     def of(self, lease: Lease) -> int:
@@ -47,7 +47,7 @@ class Costs:
         if instant >= end:
             return self.of(lease)
         if lease.pk in self.pieces:
-            return metering.price_of(self.pieces[lease.pk], instant)
+            return costing.price_of(self.pieces[lease.pk], instant)
         return round(self.of(lease) * ((instant - span.lower) / (end - span.lower)))
 
     def paid(self, lease: Lease) -> Paid | None:
@@ -67,5 +67,5 @@ class Costs:
 
 def costs_of(leases: Sequence[Lease], now: datetime) -> Costs:
     """The costs of one job's leases, in a number of queries that no lease adds to."""
-    pieces = metering.paid(leases, now, most_quotes=MOST_QUOTES)
-    return Costs(totals=metering.running_costs(leases, now), pieces=pieces, now=now)
+    pieces = costing.paid(leases, now, most_quotes=MOST_QUOTES)
+    return Costs(totals=costing.running_costs(leases, now), pieces=pieces, now=now)

@@ -1,34 +1,51 @@
 """Every movement of money: top-ups, holds, charges, refunds. The only writer of transfers, entries and holds.
 
-Each act locks the tenant's account, reads what is available, and refuses what it does not cover; the database's own
-checks stand behind it. A transaction that acts for several tenants calls `lock_accounts` once, for all of them, first.
+Each act locks the accounts that it names, reads what is available, and refuses what that does not cover; the database's
+own checks stand behind it. What is done to one or to many is decided in `till`. A transaction that makes several calls
+for several tenants calls `lock_accounts` once, for all of them, first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Sum
 
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
-from markets.engine.money import MAX_PRICE, MICRO_PER_DOLLAR, format_price, parse_price
-from tenants import selectors
+from markets.engine.money import MAX_PRICE, MICRO_PER_DOLLAR, parse_price
 from tenants.models import Account, Entry, Hold, Tenant, Transfer
+from tenants.services.till import Movement, Till, dollars
 
 MAX_AMOUNT_MICRODOLLARS = 10**15
 """A thousand million dollars: beyond it an amount is a typing error, and sums could leave 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Movement:
-    """A transfer before it is written: what the tenant's account gains, and where it comes from."""
+class Charge:
+    """Money to take for what `reference` names, out of the open hold for what `from_hold_for` names first."""
 
-    kind: Transfer.Kind
-    house: Account.Kind
-    amount: int
+    tenant: Tenant
+    amount_microdollars: int
     reference: str
     key: str
-    refund_of: Transfer | None = None
+    from_hold_for: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a charge took, and its transfer; nothing has none."""
+
+    amount_microdollars: int
+    transfer: Transfer | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """The least that is to be held under a reference."""
+
+    tenant: Tenant
+    reference: str
+    amount_microdollars: int
 
 
 def parse_amount(text: str) -> int:
@@ -56,23 +73,20 @@ def top_up(
 ) -> Transfer:
     """Add test money to a tenant's balance. The same key again returns the transfer that it made, and adds nothing."""
     _check_amount(amount_microdollars)
-    account = _locked(tenant)
-    movement = _Movement(Transfer.Kind.TOP_UP, Account.Kind.DEPOSITS, amount_microdollars, reference, key)
-    return _earlier(account, movement) or _settle(account, movement, tenant, outbox)
+    till = Till.open(lock_accounts([tenant]), keys=[key])
+    till.give(Movement(tenant, Transfer.Kind.TOP_UP, Account.Kind.DEPOSITS, amount_microdollars, reference, key))
+    return till.close(outbox)[key]
 
 
 def place_hold(tenant: Tenant, *, reference: str, amount_microdollars: int, outbox: Outbox) -> Hold:
     """Set funds aside under a reference that has no open hold yet. Refuses what is not available."""
     _check_amount(amount_microdollars, least=0)
-    account = _locked(tenant)
-    if Hold.objects.filter(reference=reference, released_at=None).exists():
+    till = Till.open(lock_accounts([tenant]), references=[reference])
+    if till.holds:
         raise Conflict("hold_open", f"Funds are already held for {reference}.")
-    _check_covered(account, needed=amount_microdollars, what=f"a hold for {reference}")
-    now = outbox.now()
-    hold = Hold.objects.create(
-        account=account, reference=reference, amount_microdollars=amount_microdollars, opened_at=now, renewed_at=now
-    )
-    _tell(outbox, tenant, "hold_placed", reference, amount_microdollars)
+    till.cover(tenant, amount_microdollars, f"a hold for {reference}")
+    hold = till.place(tenant, reference, amount_microdollars, outbox.now())
+    till.close(outbox)
     return hold
 
 
@@ -80,32 +94,55 @@ def resize_hold(hold: Hold, *, amount_microdollars: int, outbox: Outbox) -> Hold
     """Renew an open hold at an amount, larger or smaller than now. A larger one must be covered."""
     _check_amount(amount_microdollars, least=0)
     tenant = _tenant_of(hold)
-    account = _locked(tenant)
-    present = _still_open(hold)
-    if present is None:
+    till = Till.open(lock_accounts([tenant]), references=[hold.reference])
+    present = till.holds.get(hold.reference)
+    if present is None or present != hold:
         raise Conflict("hold_released", f"The hold for {hold.reference} is already released.")
-    more = amount_microdollars - present.amount_microdollars
-    if more > 0:
-        _check_covered(account, needed=more, what=f"a larger hold for {present.reference}")
-    present.amount_microdollars = amount_microdollars
-    present.renewed_at = outbox.now()
-    present.save(update_fields=["amount_microdollars", "renewed_at"])
-    if more:
-        _tell(outbox, tenant, "hold_resized", present.reference, amount_microdollars)
+    till.cover(tenant, amount_microdollars - present.amount_microdollars, f"a larger hold for {present.reference}")
+    till.resize(tenant, present, amount_microdollars, outbox.now())
+    till.close(outbox)
     return present
+
+
+def reserve_many(wanted: Sequence[Reserve], *, outbox: Outbox) -> list[bool]:
+    """Hold so much under each reference, in the order given: a hold that is smaller is enlarged, a missing one placed.
+
+    Returns:
+        For each whether so much is held now. One that its tenant's funds do not cover stays as it is.
+    """
+    for each in wanted:
+        _check_amount(each.amount_microdollars, least=0)
+    till = Till.open(_lock_all(wanted), references=[each.reference for each in wanted])
+    done = [_reserve(till, each, till.holds.get(each.reference), outbox) for each in wanted]
+    till.close(outbox)
+    return done
+
+
+def _reserve(till: Till, wanted: Reserve, hold: Hold | None, outbox: Outbox) -> bool:
+    more = wanted.amount_microdollars - (hold.amount_microdollars if hold else 0)
+    if not till.covers(wanted.tenant, more):
+        return False
+    if hold is None:
+        till.place(wanted.tenant, wanted.reference, wanted.amount_microdollars, outbox.now())
+    elif more > 0:
+        till.resize(wanted.tenant, hold, wanted.amount_microdollars, outbox.now())
+    return True
 
 
 def release_hold(hold: Hold, *, outbox: Outbox) -> bool:
     """Free what a hold still sets aside. Returns whether this call did it; a released hold stays released."""
-    tenant = _tenant_of(hold)
-    _locked(tenant)
-    present = _still_open(hold)
-    if present is None:
-        return False
-    present.released_at = outbox.now()
-    present.save(update_fields=["released_at"])
-    _tell(outbox, tenant, "hold_released", present.reference, present.amount_microdollars)
-    return True
+    return release_many([hold], outbox=outbox) == 1
+
+
+def release_many(holds: Sequence[Hold], *, outbox: Outbox) -> int:
+    """`release_hold` of many, in the order given. Returns how many this call has released."""
+    tenants = {tenant.account.pk: tenant for tenant in _tenants_of(holds)}
+    till = Till.open(lock_accounts(tenants.values()), references=[hold.reference for hold in holds])
+    present = [till.holds[hold.reference] for hold in holds if till.holds.get(hold.reference) == hold]
+    for hold in present:
+        till.release(tenants[hold.account_id], hold, outbox.now())
+    till.close(outbox)
+    return len(present)
 
 
 def charge(
@@ -122,20 +159,43 @@ def charge(
     The hold shrinks by what it paid; `resize_hold` renews it. A released hold pays nothing. The same key again returns
     the transfer that it made, and takes nothing.
     """
-    _check_amount(amount_microdollars)
-    account = _locked(tenant)
-    movement = _Movement(Transfer.Kind.CHARGE, Account.Kind.REVENUE, -amount_microdollars, reference, key)
-    if earlier := _earlier(account, movement):
-        return earlier
-    held = _still_open(from_hold) if from_hold else None
-    if held and held.account_id != account.pk:
-        raise ValueError(f"The hold for {held.reference} belongs to another tenant.")
-    paid_by_hold = min(held.amount_microdollars, amount_microdollars) if held else 0
-    _check_covered(account, needed=amount_microdollars - paid_by_hold, what=f"a charge for {reference}")
-    if held and paid_by_hold:
-        held.amount_microdollars -= paid_by_hold
-        held.save(update_fields=["amount_microdollars"])
-    return _settle(account, movement, tenant, outbox)
+    held_for = from_hold.reference if from_hold else None
+    return charge_many([Charge(tenant, amount_microdollars, reference, key, held_for)], outbox=outbox)[0]
+
+
+def charge_many(charges: Sequence[Charge], *, outbox: Outbox) -> list[Transfer]:
+    """`charge` of each, in the order given, all or none. Locks the accounts of all their tenants."""
+    till = _till_for(charges)
+    for each in charges:
+        _check_amount(each.amount_microdollars)
+        till.take(_movement(each, each.amount_microdollars), each.from_hold_for)
+    written = till.close(outbox)
+    return [written[each.key] for each in charges]
+
+
+def charge_covered(charges: Sequence[Charge], *, outbox: Outbox) -> list[Taken]:
+    """`charge_many`, taking of each at most what its hold and the balance still cover when its turn comes."""
+    till, amounts = _till_for(charges), []
+    for each in charges:
+        amount = min(each.amount_microdollars, till.within_reach(each.tenant, each.from_hold_for))
+        if amount:
+            _check_amount(amount)
+            till.take(_movement(each, amount), each.from_hold_for)
+        amounts.append(amount)
+    written = till.close(outbox)
+    return [Taken(amount, written[each.key] if amount else None) for each, amount in zip(charges, amounts, strict=True)]
+
+
+def _till_for(charges: Sequence[Charge]) -> Till:
+    return Till.open(
+        _lock_all(charges),
+        references=[each.from_hold_for for each in charges if each.from_hold_for],
+        keys=[each.key for each in charges],
+    )
+
+
+def _movement(charge: Charge, amount: int) -> Movement:
+    return Movement(charge.tenant, Transfer.Kind.CHARGE, Account.Kind.REVENUE, -amount, charge.reference, charge.key)
 
 
 def refund(charged: Transfer, *, amount_microdollars: int, key: str, outbox: Outbox) -> Transfer:
@@ -144,33 +204,42 @@ def refund(charged: Transfer, *, amount_microdollars: int, key: str, outbox: Out
     if charged.kind != Transfer.Kind.CHARGE:
         raise Conflict("not_a_charge", f"Only a charge can be refunded; {charged.reference} is a {charged.kind}.")
     tenant = Tenant.objects.get(account__entries__transfer=charged)
-    account = _locked(tenant)
-    movement = _Movement(
-        Transfer.Kind.REFUND, Account.Kind.REVENUE, amount_microdollars, charged.reference, key, refund_of=charged
+    till = Till.open(lock_accounts([tenant]), keys=[key])
+    movement = Movement(
+        tenant,
+        Transfer.Kind.REFUND,
+        Account.Kind.REVENUE,
+        amount_microdollars,
+        charged.reference,
+        key,
+        refund_of=charged,
     )
-    if earlier := _earlier(account, movement):
-        return earlier
+    if not till.was_made(movement):
+        _check_left(charged, till.accounts[tenant.pk], amount_microdollars)
+        till.give(movement)
+    return till.close(outbox)[key]
+
+
+def _check_left(charged: Transfer, account: Account, amount: int) -> None:
     left = _not_yet_refunded(charged, account)
-    if amount_microdollars > left:
+    if amount > left:
         raise Conflict(
             "refund_exceeds_charge",
-            f"A refund of {_dollars(amount_microdollars)} exceeds the {_dollars(left)} that are left of the charge.",
+            f"A refund of {dollars(amount)} exceeds the {dollars(left)} that are left of the charge.",
             "/amount",
         )
-    return _settle(account, movement, tenant, outbox)
 
 
-def _locked(tenant: Tenant) -> Account:
-    return lock_accounts([tenant])[tenant.pk]
+def _lock_all(acts: Iterable[Charge | Reserve]) -> dict[int, Account]:
+    return lock_accounts({each.tenant for each in acts})
 
 
 def _tenant_of(hold: Hold) -> Tenant:
     return Tenant.objects.get(account=hold.account_id)
 
 
-def _still_open(hold: Hold) -> Hold | None:
-    """The hold as it is now, under its account's lock; None once it is released."""
-    return Hold.objects.filter(pk=hold.pk, released_at=None).first()
+def _tenants_of(holds: Iterable[Hold]) -> list[Tenant]:
+    return list(Tenant.objects.filter(account__in={hold.account_id for hold in holds}).select_related("account"))
 
 
 def _not_yet_refunded(charged: Transfer, account: Account) -> int:
@@ -181,59 +250,8 @@ def _not_yet_refunded(charged: Transfer, account: Account) -> int:
     return -taken - given
 
 
-def _earlier(account: Account, movement: _Movement) -> Transfer | None:
-    """The transfer that this key made already. Refuses a key that was used for something else."""
-    earlier = Transfer.objects.filter(key=movement.key).first()
-    if earlier is None:
-        return None
-    same_sides = Entry.objects.filter(transfer=earlier, account=account, amount_microdollars=movement.amount).exists()
-    if not same_sides or (earlier.kind, earlier.reference) != (movement.kind, movement.reference):
-        raise Conflict("key_reused", f"The key {movement.key!r} was used for another transfer.")
-    return earlier
-
-
-def _settle(account: Account, movement: _Movement, tenant: Tenant, outbox: Outbox) -> Transfer:
-    """Write a transfer with its two sides, and tell its tenant."""
-    house, _ = Account.objects.get_or_create(kind=movement.house, tenant=None)
-    transfer = Transfer.objects.create(
-        kind=movement.kind,
-        at=outbox.now(),
-        reference=movement.reference,
-        key=movement.key,
-        refund_of=movement.refund_of,
-    )
-    Entry.objects.bulk_create(
-        [
-            Entry(transfer=transfer, account=account, amount_microdollars=movement.amount),
-            Entry(transfer=transfer, account=house, amount_microdollars=-movement.amount),
-        ]
-    )
-    _tell(outbox, tenant, f"{movement.kind.value}_settled", movement.reference, abs(movement.amount))
-    return transfer
-
-
-def _tell(outbox: Outbox, tenant: Tenant, what: str, reference: str, amount: int) -> None:
-    data = {"reference": reference, "amount": format_price(amount), "currency": "USD"}
-    outbox.add(tenant.stream, f"org.laissez.ledger.{what}.v1", reference, data)
-
-
 def _check_amount(amount: int, *, least: int = 1) -> None:
     if not least <= amount <= MAX_AMOUNT_MICRODOLLARS:
         bound = "above zero" if least else "zero or more"
-        most = _dollars(MAX_AMOUNT_MICRODOLLARS)
-        raise Refused("bad_amount", f"{_dollars(amount)} is not {bound} and at most {most}.", "/amount")
-
-
-def _check_covered(account: Account, *, needed: int, what: str) -> None:
-    funds = selectors.funds_of(account)
-    if needed > max(funds.available, 0):
-        raise Refused(
-            "insufficient_funds",
-            f"{_dollars(needed)} are needed for {what}, but {_dollars(funds.available)} are available"
-            f" (balance {_dollars(funds.balance)}, held {_dollars(funds.held)}).",
-            status=402,
-        )
-
-
-def _dollars(amount: int) -> str:
-    return f"${format_price(amount)}"
+        most = dollars(MAX_AMOUNT_MICRODOLLARS)
+        raise Refused("bad_amount", f"{dollars(amount)} is not {bound} and at most {most}.", "/amount")

@@ -70,6 +70,23 @@ def test_a_run_is_bounded_and_the_next_one_goes_on() -> None:
     assert kept("ops") == [10]
 
 
+def test_many_streams_go_in_one_transaction_and_a_longer_one_among_them_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retention, "STREAMS_PER_BATCH", 3)
+    for number in range(4):
+        tell(f"job:{number}", 1, 2)
+        age(f"job:{number}", up_to=2)
+    tell("ops", *range(8))
+    age("ops", up_to=7)
+    before = LONG_AGO + timedelta(days=1)
+    assert retention.purge(before=before, batch=6, most_batches=2) < 15
+    retention.purge(before=before, batch=6)
+    assert [kept(f"job:{number}") for number in range(4)] == [[]] * 4
+    assert kept("ops") == [8]
+    assert violations(detectors()) == []
+
+
 @override_settings(EVENT_RETENTION_DAYS=365 * 100)
 def test_the_retention_is_a_setting() -> None:
     tell("ops", 1)

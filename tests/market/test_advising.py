@@ -1,5 +1,7 @@
 """Policies of queued jobs: what goes wrong with one job stops neither another nor the tick."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from decimal import Overflow
 
 import pytest
@@ -37,3 +39,28 @@ def test_a_policy_that_fails_stops_no_tick_and_is_reported(monkeypatch: pytest.M
     assert after == before
     told = Event.objects.filter(stream__name=f"job:{failing.public_id}", type="org.laissez.market.agent.failed.v1")
     assert told.get().data["detail"].startswith("Overflow")
+
+
+def test_a_tick_asks_some_policies_and_the_next_one_those_that_have_waited_longest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(advising, "JOBS_PER_TICK", 2)
+    cluster, tenant = scenes.make_cluster(), scenes.make_tenant()
+    waiting = [scenes.submit(tenant, (A10, "0.65"), (L4, "2.0"), agent={"policy": "break_even"}) for _ in range(3)]
+    scenes.tick(cluster)
+    Job.objects.update(advised_at=None)
+    advising.advise_queue(cluster.pk)
+    assert set(Job.objects.exclude(advised_at=None)) == set(waiting[:2])
+    advising.advise_queue(cluster.pk)
+    assert not Job.objects.filter(advised_at=None).exists()
+
+
+def test_a_queue_without_policies_costs_two_queries_however_long_it_is(
+    django_assert_num_queries: Callable[[int], AbstractContextManager[object]],
+) -> None:
+    cluster, tenant = scenes.make_cluster(), scenes.make_tenant()
+    for _ in range(4):
+        scenes.submit(tenant, (A10, "0.65"))
+    scenes.tick(cluster)
+    with django_assert_num_queries(2):
+        advising.advise_queue(cluster.pk)

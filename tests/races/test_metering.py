@@ -38,6 +38,20 @@ def running(*, minutes: float) -> tuple[Cluster, scenes.FakeHost, Job]:
     return cluster, host, job
 
 
+def running_together(jobs: int, *, minutes: float) -> tuple[Cluster, scenes.FakeHost, list[Job]]:
+    """Some jobs of two tenants on one host, which has just been heard."""
+    cluster = scenes.make_cluster()
+    host = scenes.make_host(cluster, nvidia_a10=jobs)
+    tenants = [scenes.make_tenant("alice"), scenes.make_tenant("bob")]
+    submitted = [scenes.submit(tenants[number % 2], (A10, "1.0")) for number in range(jobs)]
+    scenes.tick(cluster)
+    host.settle()
+    pass_time(minutes * 60)
+    host.sync()
+    scenes.tick(cluster)
+    return cluster, host, submitted
+
+
 def charges() -> list[Transfer]:
     return list(Transfer.objects.filter(key__startswith="slice:"))
 
@@ -54,7 +68,7 @@ def test_a_second_meter_that_waits_for_the_first_finds_nothing_left() -> None:
     cluster, _, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
     _, second = overlapping(
-        lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: metering.meter_cluster(cluster.pk)
+        lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: metering.meter_cluster(cluster.pk)
     )
     assert second == 0
     assert BillingSlice.objects.count() == len(charges()) == 2
@@ -71,7 +85,7 @@ def test_a_meter_and_the_end_of_the_lease_in_any_order_bill_all_of_it_and_no_mor
 def test_a_lease_that_ends_while_it_is_metered_is_billed_to_its_end() -> None:
     cluster, host, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
-    overlapping(lambda outbox: metering._meter_lease(lease.pk, outbox), lambda: host.end(job))
+    overlapping(lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: host.end(job))
     assert_billed_to_the_end(cluster, job)
 
 
@@ -113,3 +127,61 @@ def test_a_bid_lowered_while_the_meter_waits_binds_from_its_own_instant() -> Non
     metering.meter_cluster(cluster.pk)
     prices = {piece["price_per_hour"]: piece["own_bid"] for piece in BillingSlice.objects.order_by("-id")[0].pieces}
     assert prices == {"0.900000": False, "0.700000": True}
+
+
+def test_a_batch_that_waits_for_the_end_of_one_lease_bills_that_one_to_its_end_and_the_others_their_minutes() -> None:
+    cluster, _, submitted = running_together(4, minutes=2.5)
+    ending = submitted[2]
+
+    def end(outbox: Outbox) -> None:
+        locked = jobs.lock_one(ending)
+        lease = scenes.lease_of(ending)
+        migrations.end_lease(locked, lease, reason=Lease.Reason.FAILED, at=outbox.now(), outbox=outbox)
+
+    _, billed = overlapping(end, lambda: metering.meter_cluster(cluster.pk))
+    assert billed == 4
+    assert_billed_to_the_end(cluster, ending)
+    for job in submitted:
+        if job != ending:
+            assert scenes.lease_of(job).billed_microdollars == amount(integral(BASE, 0, 2 * MINUTE_US))
+
+
+def test_a_report_that_waits_for_a_batch_ends_its_lease_after_what_the_batch_has_billed() -> None:
+    cluster, host, submitted = running_together(4, minutes=2.5)
+    lease_ids = [scenes.lease_of(job).pk for job in submitted]
+    billed, _ = overlapping(
+        lambda outbox: metering.meter(cluster.pk, lease_ids, outbox), lambda: host.end(submitted[1])
+    )
+    assert billed == 4
+    assert_billed_to_the_end(cluster, submitted[1])
+
+
+def test_a_batch_that_waits_for_a_change_of_one_bid_bills_that_job_by_it_and_no_other() -> None:
+    cluster, host, submitted = running_together(3, minutes=0.5)
+    for price in ("0.90", "0.90", "0.90"):
+        scenes.submit(scenes.make_tenant(f"rival {len(charges())} {Job.objects.count()}"), (A10, price))
+    scenes.tick(cluster)
+    pass_time(40)
+    host.sync()
+    decision = Decision(kind="rebid", bids={A10: Decimal("0.70")})
+    changing = submitted[1]
+    _, billed = overlapping(
+        lambda outbox: advising.decide(changing, decision, ask=0, outbox=outbox),
+        lambda: metering.meter_cluster(cluster.pk),
+    )
+    assert billed == 3
+    for job in submitted:
+        host.end(job)
+    metering.meter_cluster(cluster.pk)
+    own = {
+        job.pk: any(piece["own_bid"] for slice_ in scenes.lease_of(job).slices.all() for piece in slice_.pieces)
+        for job in submitted
+    }
+    assert own == {job.pk: job == changing for job in submitted}
+
+
+def test_batches_of_several_meters_at_once_bill_every_lease_once() -> None:
+    cluster, _, submitted = running_together(6, minutes=3.5)
+    outcomes = race(4, lambda _: metering.meter_cluster(cluster.pk))
+    assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
+    assert BillingSlice.objects.count() == len(charges()) == 3 * len(submitted)

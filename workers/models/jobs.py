@@ -104,6 +104,12 @@ class Job(models.Model):
             models.Index(
                 name="queued_jobs_by_deadline", fields=["cluster", "queue_deadline"], condition=Q(state="queued")
             ),
+            models.Index(name="running_jobs_by_cluster", fields=["cluster", "id"], condition=Q(state="running")),
+            models.Index(
+                name="queued_jobs_with_a_policy",
+                fields=["cluster", "id"],
+                condition=Q(state="queued") & ~Q(policy__in=["", "hold"]),
+            ),
         ]
         constraints = [
             models.CheckConstraint(

@@ -118,6 +118,11 @@ class Lease(models.Model):
         indexes = [
             models.Index(name="open_leases_by_host", fields=["host"], condition=~Q(state="closed")),
             models.Index(name="leases_by_job", fields=["job", "id"]),
+            models.Index(
+                name="ended_leases_not_yet_billed",
+                fields=["host"],
+                condition=Q(state="closed", billed_during__endswith__gt=models.F("metered_until")),
+            ),
         ]
 
     def __str__(self) -> str:

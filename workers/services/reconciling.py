@@ -29,7 +29,7 @@ def reconcile() -> None:
     if listening_since is None:
         return
     now = clock.now()
-    for host_id in hosts.silent_hosts(now):
+    for host_id in _silent(now, listening_since):
         _guarded(partial(_lose, host_id, listening_since))
     for host_id in hosts.lost_hosts_with_leases():
         _guarded(partial(_sweep, host_id))
@@ -65,6 +65,14 @@ def _note_hearing(hears: bool, outbox: Outbox) -> datetime | None:
     ear.hears, ear.checked_at = hears, now
     ear.save()
     return ear.listening_since if hears else None
+
+
+def _silent(now: datetime, listening_since: datetime) -> list[int]:
+    """Hosts that may be lost; none before the server itself has listened for as long as a host may be silent.
+
+    After an outage that spares looking at every host, under its lock, every few seconds until they have called.
+    """
+    return [] if now < listening_since + hosts.silence_limit() else hosts.silent_hosts(now)
 
 
 def _lose(host_id: int, listening_since: datetime, outbox: Outbox) -> bool:
