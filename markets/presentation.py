@@ -1,5 +1,7 @@
 """Rows as JSON: how prices, times and states look in every answer. Money as decimal strings, times in RFC 3339 UTC."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +10,10 @@ from markets.models import Bid
 from markets.selectors import rows as book
 from markets.selectors.exchange import Exchange, public, public_change
 from markets.selectors.jobs import JobView, explain
+from markets.selectors.tables import OpenRow
 from markets.services import metering
+from markets.services.bulk import Result
+from workers.models import Job
 from workers.selectors import rows as floor
 
 
@@ -80,6 +85,22 @@ def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
         "leases": [floor.lease(lease) | {"cost": format_price(costs[lease.pk])} for lease in seen.leases],
         "migrations": [floor.migration(each) for each in seen.migrations],
         "checkpoints": [floor.checkpoint(each) for each in seen.checkpoints],
+    }
+
+
+def launch_table(row: Job, rows: Sequence[OpenRow]) -> dict[str, Any]:
+    """A job's launch table and its version, and nothing else of it."""
+    return {"job": row.public_id, "state": row.state, "version": row.version, "rows": [book.bid(bid) for bid in rows]}
+
+
+def bulk_change(results: Sequence[Result]) -> dict[str, Any]:
+    """What came of each row of a bulk change, in their order, and how many came to what."""
+    counts = Counter(result.state for result in results)
+    return {
+        "changed": counts["changed"],
+        "unchanged": counts["unchanged"],
+        "refused": counts["refused"],
+        "rows": [result.as_json() for result in results],
     }
 
 

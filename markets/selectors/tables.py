@@ -10,6 +10,7 @@ from datetime import datetime
 
 from django.db import connection
 
+from laissez.records import columns, instance
 from workers.models import AcceleratorType, Job
 
 
@@ -31,13 +32,19 @@ _OPEN = """
     SELECT job_id, type_id, id, public_id, position, max_price_per_hour, keep_price_per_hour, origin, accepted_at
     FROM markets_bid WHERE job_id = ANY(%s) AND closed_at IS NULL ORDER BY job_id, position
 """
-_TYPES = 'SELECT * FROM workers_acceleratortype WHERE cluster_id = ANY(%s) ORDER BY "position", id'
 _HELD = "SELECT DISTINCT type_id FROM workers_lease WHERE job_id = %s AND state <> 'closed'"
 
 
 def types_in(clusters: Iterable[int]) -> dict[int, AcceleratorType]:
     """The accelerator types of some clusters by id."""
-    return {row.pk: row for row in AcceleratorType.objects.raw(_TYPES, [list(clusters)])}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {columns(AcceleratorType, 'type')}"  # noqa: S608 - names of our own columns
+            ' FROM workers_acceleratortype AS type WHERE cluster_id = ANY(%s) ORDER BY "position", id',
+            [list(clusters)],
+        )
+        rows = [instance(AcceleratorType, row) for row in cursor.fetchall()]
+    return {row.pk: row for row in rows}
 
 
 def open_rows(jobs: Iterable[int], types: Mapping[int, AcceleratorType]) -> dict[int, list[OpenRow]]:

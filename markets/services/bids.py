@@ -106,7 +106,7 @@ def _parse_row(
     keep, keep_ok = _price(given, "keep_price_per_hour", place, at, faults, required=False)
     if not (ok and keep_ok):
         return None
-    faults.extend(_price_faults(found, highest, keep, place, at))
+    faults.extend(price_faults(found, highest, keep, place, at))
     return TableRow(type=found, max_price=highest, keep_price=keep)
 
 
@@ -137,7 +137,8 @@ def _price(
         return None, False
 
 
-def _price_faults(found: AcceleratorType, highest: int | None, keep: int | None, place: int, at: str) -> list[Fault]:
+def price_faults(found: AcceleratorType, highest: int | None, keep: int | None, place: int, at: str) -> list[Fault]:
+    """What is wrong with the prices of the row at a place, of which `at` is the JSON pointer."""
     faults = []
     if highest is not None and highest < found.base_price_per_hour:
         detail = (

@@ -126,11 +126,13 @@ def enlarge_holds(tenant: Tenant, needed: Mapping[str, int], *, outbox: Outbox) 
 
 def _lacking(needed: Mapping[str, int]) -> dict[str, int | None]:
     """The references whose open hold is smaller than needed, with its amount; None where there is none."""
-    rows = Hold.objects.filter(reference__in=list(needed), released_at=None)
-    held = dict(rows.values_list("reference", "amount_microdollars"))
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [list(needed)])
+        held = dict(cursor.fetchall())
     return {name: held.get(name) for name, amount in needed.items() if name not in held or held[name] < amount}
 
 
+_HELD = "SELECT reference, amount_microdollars FROM tenants_hold WHERE reference = ANY(%s) AND released_at IS NULL"
 _WRITE_HOLDS = """
     INSERT INTO tenants_hold (account_id, reference, amount_microdollars, opened_at, renewed_at)
     SELECT %s, wanted.reference, wanted.amount, %s, %s FROM unnest(%s::text[], %s::bigint[]) AS wanted(reference, amount)

@@ -2,18 +2,33 @@
 
 from collections.abc import Iterable
 
+from django.db import connection
+
+from laissez.records import columns, instance, width
 from tenants.models import Tenant
 from workers.models import Cluster, Job
 
-_LOCKED = "SELECT * FROM workers_job WHERE tenant_id = %s AND public_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
-_CLUSTERS = "SELECT * FROM workers_cluster WHERE id = ANY(%s)"
-
 
 def lock(tenant: Tenant, public_ids: Iterable[str]) -> dict[str, Job]:
-    """Lock those of these jobs that are the tenant's, by one statement, as `jobs.lock` does; each has its cluster."""
+    """Lock those of these jobs that are the tenant's, by one statement, as `jobs.lock` does; each with its cluster.
+
+    Returns:
+        The jobs by their public ids; somebody else's is not among them, like one that is not there.
+    """
     names = [name for name in set(public_ids) if "\x00" not in name]
-    rows = list(Job.objects.raw(_LOCKED, [tenant.pk, names]))
-    clusters = {row.pk: row for row in Cluster.objects.raw(_CLUSTERS, [list({row.cluster_id for row in rows})])}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {columns(Job, 'job')}, {columns(Cluster, 'cluster')}"  # noqa: S608 - names of our own columns
+            " FROM workers_job AS job JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id"
+            " WHERE job.tenant_id = %s AND job.public_id = ANY(%s) ORDER BY job.id FOR NO KEY UPDATE OF job",
+            [tenant.pk, names],
+        )
+        rows = cursor.fetchall()
+    split, clusters, found = width(Job), dict[int, Cluster](), {}
     for row in rows:
-        row.tenant, row.cluster = tenant, clusters[row.cluster_id]
-    return {row.public_id: row for row in rows}
+        job = instance(Job, row[:split])
+        if job.cluster_id not in clusters:
+            clusters[job.cluster_id] = instance(Cluster, row[split:])
+        job.tenant, job.cluster = tenant, clusters[job.cluster_id]
+        found[job.public_id] = job
+    return found
