@@ -51,8 +51,7 @@ class OneHopHandler(ASGIHandler):
         signals.request_started.send(sender=self.__class__, scope=scope)
         try:
             request, failure = self.create_request(scope, body)
-            response: HttpResponseBase = failure if request is None else self.get_response(request)
-            response._handler_class = self.__class__  # type: ignore[attr-defined]  # who says that it is finished
+            response = failure if request is None else self.get_response(request)
             if not response.streaming:
                 response.close()
             return response

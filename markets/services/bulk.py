@@ -19,7 +19,7 @@ from markets.services import bids, rebidding
 from markets.services.bids import CAP, Rewrite, TableRow
 from markets.services.rebidding import Wish
 from tenants.models import Tenant
-from workers.models import AcceleratorType, Job
+from workers.models import Job
 from workers.services import owned
 
 MOST_ROWS = 5_000
@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A row as it was sent, with its place. `highest` None bids the cap; `keeps`: it says what the keep price is to be."""
+    """A row as it was sent, with its place. `highest` None bids the cap; `keeps`: it says what its keep price is."""
 
     place: int
     job: str
@@ -103,7 +103,9 @@ def _listed(rows: object) -> list[Any]:
     if not isinstance(rows, list) or not rows:
         raise Invalid([Fault("no_rows", "There are no rows; give a list of at least one change.", "/rows")])
     if len(rows) > MOST_ROWS:
-        detail = f"There are {len(rows)} rows; at most {MOST_ROWS} are taken at once. Send the rest in further requests."
+        detail = (
+            f"There are {len(rows)} rows; at most {MOST_ROWS} are taken at once. Send the rest in further requests."
+        )
         raise Invalid([Fault("too_many_rows", detail, "/rows")])
     return rows
 
@@ -118,7 +120,9 @@ def _read(row: object, place: int) -> "_Asked | Fault":
         return Fault("bad_row", f"{name} is not an object with {', '.join(_FIELDS[:3])}.", at)
     if unknown := sorted(set(row).difference(_FIELDS)):
         known = ", ".join(_FIELDS)
-        return Fault("unknown_field", f"{name}: {unknown[0]!r} is not a field here; known are {known}.", f"{at}/{unknown[0]}")
+        return Fault(
+            "unknown_field", f"{name}: {unknown[0]!r} is not a field here; known are {known}.", f"{at}/{unknown[0]}"
+        )
     for field in _FIELDS[:2]:
         value = row.get(field)
         if not isinstance(value, str) or not 0 < len(value) <= MOST_CHARACTERS:
@@ -250,9 +254,7 @@ def _differing(asked: Sequence[_Asked], rows: Sequence[OpenRow]) -> list[int]:
 def _repriced(asked: Sequence[_Asked], rows: Sequence[OpenRow]) -> list[TableRow]:
     """The launch table as it is to be."""
     by_kind = {each.kind: each for each in asked}
-    return [
-        _as_it_is(row) if row.type.slug not in by_kind else _wanted(by_kind[row.type.slug], row) for row in rows
-    ]
+    return [_as_it_is(row) if row.type.slug not in by_kind else _wanted(by_kind[row.type.slug], row) for row in rows]
 
 
 def _as_it_is(row: OpenRow) -> TableRow:

@@ -29,7 +29,7 @@ def needed_for(job: Job) -> int:
 
 
 def needed_by(job: Job, rows: Iterable[tuple[AcceleratorType, int | None, int | None]]) -> int:
-    """`needed_for` with rows of type, maximum (None: the cap) and keep price that are known, or are yet to be written."""
+    """`needed_for` with rows that are known, or are yet to be written: type, maximum (None: the cap), keep price."""
     dearest = max((_counted(*row) for row in rows), default=0)
     seconds = job.cluster.notice_seconds + CLOSING_GRACE_SECONDS + SLICE_SECONDS
     devices = 2 if job.migration_mode == Job.MigrationMode.OVERLAP else 1

@@ -76,8 +76,8 @@ def _needed(wish: Wish) -> int:
 
 
 _NOTE = """
-    UPDATE workers_job AS job SET version = job.version + 1, spec = jsonb_set(job.spec, '{rows}', noted.rows::jsonb)
-    FROM unnest(%s::bigint[], %s::text[]) AS noted(id, rows) WHERE job.id = noted.id
+    UPDATE workers_job AS job SET version = job.version + 1, spec = jsonb_set(job.spec, '{rows}', noted.rows)
+    FROM jsonb_to_recordset(%s::jsonb) AS noted(id bigint, rows jsonb) WHERE job.id = noted.id
 """
 
 
@@ -85,9 +85,9 @@ def _note(wishes: Sequence[Wish]) -> None:
     """Count the jobs' versions up and keep the new rows in their documents, for when they are resumed."""
     if not wishes:
         return
-    documents = [json.dumps(wish.document) for wish in wishes]
+    noted = json.dumps([{"id": wish.job.pk, "rows": wish.document} for wish in wishes])
     with connection.cursor() as cursor:
-        cursor.execute(_NOTE, [[wish.job.pk for wish in wishes], documents])
+        cursor.execute(_NOTE, [noted])
     for wish in wishes:
         wish.job.version += 1
         wish.job.spec = wish.job.spec | {"rows": list(wish.document)}

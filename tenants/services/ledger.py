@@ -114,7 +114,8 @@ def enlarge_holds(tenant: Tenant, needed: Mapping[str, int], *, outbox: Outbox) 
     for reference, held in _lacking(needed).items():
         more = needed[reference] - (held or 0)
         if more > max(available, 0):
-            refused[reference] = _not_covered(more, available, account, what=f"a {'' if held is None else 'larger '}hold for {reference}")
+            kind = "hold" if held is None else "larger hold"
+            refused[reference] = _not_covered(more, available, account, what=f"a {kind} for {reference}")
         else:
             available -= more
             granted[reference] = held
@@ -135,7 +136,8 @@ def _lacking(needed: Mapping[str, int]) -> dict[str, int | None]:
 _HELD = "SELECT reference, amount_microdollars FROM tenants_hold WHERE reference = ANY(%s) AND released_at IS NULL"
 _WRITE_HOLDS = """
     INSERT INTO tenants_hold (account_id, reference, amount_microdollars, opened_at, renewed_at)
-    SELECT %s, wanted.reference, wanted.amount, %s, %s FROM unnest(%s::text[], %s::bigint[]) AS wanted(reference, amount)
+    SELECT %s, wanted.reference, wanted.amount, %s, %s
+    FROM unnest(%s::text[], %s::bigint[]) AS wanted(reference, amount)
     ON CONFLICT (reference) WHERE released_at IS NULL
         DO UPDATE SET amount_microdollars = excluded.amount_microdollars, renewed_at = excluded.renewed_at
 """

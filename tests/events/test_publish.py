@@ -151,9 +151,8 @@ def test_hints_name_the_newest_number_and_go_out_after_the_commit(use_layer: Cal
         assert layer.sent == []
 
     transact(work)
-    assert sorted(layer.sent, key=lambda sent: sent[0]) == [
-        ("stream.market.gemm", {"type": "stream.hint", "stream": "market:gemm", "seq": 1}),
-        ("stream.ops", {"type": "stream.hint", "stream": "ops", "seq": 2}),
+    assert layer.sent == [
+        (events.HINTS, {"type": "stream.hints", "numbers": {"market:gemm": 1, "ops": 2}, "touches": []})
     ]
 
 
