@@ -11,7 +11,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.core import signals
 from django.core.exceptions import RequestAborted
-from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
 from django.db import close_old_connections
 from django.http import HttpResponseBase
@@ -51,9 +51,16 @@ class OneHopHandler(ASGIHandler):
         signals.request_started.send(sender=self.__class__, scope=scope)
         try:
             request, failure = self.create_request(scope, body)
-            response = failure if request is None else self.get_response(request)
+            response = self._answered(*self.create_request(scope, body))
             if not response.streaming:
                 response.close()
             return response
         finally:
             close_old_connections()
+
+    def _answered(self, request: ASGIRequest | None, failure: HttpResponseBase | None) -> HttpResponseBase:
+        """The answer to what could be read as a request, else the refusal that says that it could not."""
+        if request is None:
+            assert failure is not None
+            return failure
+        return self.get_response(request)
