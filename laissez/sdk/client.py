@@ -215,6 +215,14 @@ class Client:
         """Replaces the launch table's prices: rows of accelerator_type, max_price_per_hour, keep_price_per_hour."""
         return self._request("PUT", f"jobs/{job}/bids", json={"rows": rows})
 
+    def change_bids(self, rows: list[JsonObject], *, dry_run: bool = False) -> JsonObject:
+        """Changes rows of launch tables of many jobs: job, accelerator_type, max_price_per_hour, keep_price_per_hour.
+
+        Takes at most 5,000 and answers changed, unchanged, refused, and `rows` with what came of each, in their order.
+        The rows of one job stand or fall together.
+        """
+        return self._post("bids/bulk", json={"rows": rows}, params={"dry_run": "true"} if dry_run else None)
+
     # Tokens
 
     def tokens(self) -> Iterator[JsonObject]:
