@@ -50,7 +50,6 @@ class OneHopHandler(ASGIHandler):
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         try:
-            request, failure = self.create_request(scope, body)
             response = self._answered(*self.create_request(scope, body))
             if not response.streaming:
                 response.close()

@@ -15,6 +15,20 @@ from laissez.sdk.session import USAGE, Session, fail, session_command
 
 STANDARD_INPUT = "-"
 NUMBERED = re.compile(r"\b([Rr])ow (\d+)\b")
+HELP = """Set the prices that the CSV table FILE (or - for standard input) gives.
+
+Its first line names the columns: job, accelerator_type, max_price_per_hour and, where wanted,
+keep_price_per_hour and expected_version. A price is in dollars per accelerator-hour, such as 0.687, or the word
+cap. Each row changes one row of a job's launch table. The rows of one job stand or fall together; jobs do not
+touch each other.
+
+\b
+job,accelerator_type,max_price_per_hour
+job_4k9wq...,nvidia-a10,0.72
+job_4k9wq...,nvidia-l4,cap
+
+Exit code 5 when a row was refused; the rows that were not are in force all the same.
+"""
 COLUMNS = [
     terminal.field("line"),
     terminal.field("job"),
@@ -29,25 +43,12 @@ def bids() -> None:
     """Change bids of many jobs at once."""
 
 
-@bids.command("set")
+@bids.command("set", help=HELP)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--dry-run", is_flag=True, help="Show what would come of each row; write nothing.")
 @session_command
 def bids_set(session: Session, file: Path, dry_run: bool) -> None:
-    """Set the prices that the CSV table FILE (or - for standard input) gives.
-
-    Its first line names the columns: job, accelerator_type, max_price_per_hour and, where wanted,
-    keep_price_per_hour and expected_version. A price is in dollars per accelerator-hour, such as 0.687, or the word
-    cap. Each row changes one row of a job's launch table. The rows of one job stand or fall together; jobs do not
-    touch each other.
-
-    \b
-        job,accelerator_type,max_price_per_hour
-        job_4k9wq...,nvidia-a10,0.72
-        job_4k9wq...,nvidia-l4,cap
-
-    Exit code 5 when a row was refused; the rows that were not are in force all the same.
-    """
+    """As HELP says."""
     try:
         lines = bidfile.parse(_content(file), name=_name(file))
     except BidFileError as error:

@@ -4,12 +4,9 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import Any
 
 from laissez.sdk.client import JsonObject
-
-if TYPE_CHECKING:
-    import _csv
 
 NEEDED = ("job", "accelerator_type", "max_price_per_hour")
 OPTIONAL = ("keep_price_per_hour", "expected_version")
@@ -81,7 +78,7 @@ def _delimiter(text: str) -> str:
     return max(",;\t", key=head.count)
 
 
-def _rows(lines: "_csv._reader", name: str) -> Iterator[Line]:
+def _rows(lines: Any, name: str) -> Iterator[Line]:
     header = [cell.strip() for cell in next(lines, [])]
     _check_header(header, name)
     faults: list[str] = []
