@@ -21,7 +21,7 @@ from laissez.events import Outbox, transact
 from laissez.sdk.contexts import Decision
 from markets import presentation
 from markets.models import PriceChange
-from markets.selectors import contexts, exchange, prices, receipts
+from markets.selectors import contexts, exchange, overview, prices, receipts
 from markets.selectors import jobs as seen_jobs
 from markets.services import advising, bulk, metering, submission
 from tenants.api import act_once, principal
@@ -41,8 +41,9 @@ class MarketsView(APIView):
     permission_classes = [scope("prices:read")]
 
     def get(self, request: Request) -> Response:
-        """Their names."""
-        return Response({"items": list(Cluster.objects.order_by("slug").values_list("slug", flat=True))})
+        """A page of their names, in the order of the alphabet."""
+        page = page_of(Cluster.objects.all(), request.query_params, order=("slug",))
+        return Response(page.as_json([cluster.slug for cluster in page.items]))
 
 
 class MarketView(APIView):
@@ -134,7 +135,7 @@ class JobsView(APIView):
             rows = rows.filter(Q(state=state))
         page = page_of(rows, request.query_params)
         now = clock.now()
-        return Response(page.as_json([presentation.job(seen_jobs.view(row, now=now), now=now) for row in page.items]))
+        return Response(page.as_json(presentation.jobs(overview.views_of(page.items, now=now, whole=True), now=now)))
 
     def post(self, request: Request) -> Response:
         """Queue a job, once per `Idempotency-Key`."""

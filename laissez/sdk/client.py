@@ -138,8 +138,8 @@ class Client:
     # The market
 
     def clusters(self) -> list[str]:
-        """The slugs of all clusters."""
-        return [str(item["cluster"] if isinstance(item, dict) else item) for item in self._get("markets")["items"]]
+        """The names of the clusters."""
+        return list(self._pages("markets"))
 
     def market(self, cluster: str) -> JsonObject:
         """The exchange of one cluster: `types`, each with its prices and units, and the age of what it says."""
@@ -175,13 +175,7 @@ class Client:
 
     def jobs(self) -> Iterator[JsonObject]:
         """All jobs of the tenant, newest first, page by page."""
-        cursor: str | None = None
-        while True:
-            page = self._get("jobs", params={"cursor": cursor} if cursor else None)
-            yield from page["items"]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return
+        return self._pages("jobs")
 
     def job(self, job: str) -> JsonObject:
         """One job: state, explanation, rows, leases, migrations, checkpoints, cost."""
@@ -227,13 +221,7 @@ class Client:
 
     def tokens(self) -> Iterator[JsonObject]:
         """All tokens of the tenant, newest first, page by page; never their secrets."""
-        cursor: str | None = None
-        while True:
-            page = self._get("tokens", params={"cursor": cursor} if cursor else None)
-            yield from page["items"]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return
+        return self._pages("tokens")
 
     def make_token(self, name: str, *, scopes: list[str] | None = None, days: int | None = None) -> JsonObject:
         """A new token, which can do no more than this client's own. `secret` in the answer is shown this once."""
@@ -249,6 +237,16 @@ class Client:
         return self._post(f"tokens/{token}/roll", json={} if hours is None else {"hours": hours})
 
     # Carrying
+
+    def _pages(self, path: str) -> Iterator[Any]:
+        """The items of a list, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self._get(path, params={"cursor": cursor} if cursor else None)
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
 
     def _get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
         return self._request("GET", path, params=params)
