@@ -67,32 +67,36 @@ def figures(run: Run) -> Iterator[Figure]:
         with _web() as web:
             alone = web.resident_mb
             yield from _to_one(_told(cluster, web, tokens, sockets=1))
-            sockets = run.of(SOCKETS)
-            yield from _to_many(_told(cluster, web, tokens, sockets=sockets, weigh=web), sockets, alone, _weighed)
+            yield from _to_many(_told(cluster, web, tokens, sockets=run.of(SOCKETS)), alone)
 
 
-_weighed: list[float] = []
-"""The resident memory of the web process while the last crowd listened."""
-
-
-def _to_one(told: Sequence[Delivery]) -> Iterator[Figure]:
-    times = [each.last * 1e3 for each in told]
+def _to_one(told: "Told") -> Iterator[Figure]:
+    times = [each.last * 1e3 for each in told.deliveries]
     detail = f"median of {len(times)} ticks in which every type changed, p95 {_p95(times):.1f} ms"
     yield Figure("feed.commit_to_socket", median(times), "ms", goal=50, detail=detail)
 
 
-def _to_many(told: Sequence[Delivery], sockets: int, alone: float, weighed: Sequence[float]) -> Iterator[Figure]:
-    last, middle = [each.last * 1e3 for each in told], [each.middle * 1e3 for each in told]
-    detail = f"{sockets} sockets, median of {len(last)} ticks, p95 {_p95(last):.0f} ms, worst {max(last):.0f} ms"
+def _to_many(told: "Told", alone: float) -> Iterator[Figure]:
+    last = [each.last * 1e3 for each in told.deliveries]
+    middle = [each.middle * 1e3 for each in told.deliveries]
+    detail = f"{told.sockets} sockets, median of {len(last)} ticks, p95 {_p95(last):.0f} ms, worst {max(last):.0f} ms"
     yield Figure("feed.last_of_many", median(last), "ms", goal=500, detail=detail)
-    yield Figure("feed.middle_of_many", median(middle), "ms", detail=f"the middle one of {sockets} sockets")
-    detail = f"{alone:.0f} MB before the sockets, {(weighed[-1] - alone) * 1024 / sockets:.0f} kB each"
-    yield Figure("feed.resident_memory", weighed[-1], "MB", detail=detail)
+    yield Figure("feed.middle_of_many", median(middle), "ms", detail=f"the middle one of {told.sockets} sockets")
+    each = (told.resident_mb - alone) * 1024 / told.sockets
+    detail = f"{alone:.0f} MB before the sockets, {each:.0f} kB each"
+    yield Figure("feed.resident_memory", told.resident_mb, "MB", detail=detail)
 
 
-def _told(
-    cluster: Cluster, web: Web, tokens: Sequence[str], *, sockets: int, weigh: Web | None = None
-) -> list[Delivery]:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a crowd was told, and what the web process weighed meanwhile."""
+
+    sockets: int
+    deliveries: Sequence[Delivery]
+    resident_mb: float
+
+
+def _told(cluster: Cluster, web: Web, tokens: Sequence[str], *, sockets: int) -> Told:
     """Tell every row of the market some times over, and hear from the clients when it came."""
     stream = f"market:{cluster.slug}"
     url = web.address.replace("http:", "ws:") + "/api/v1/feed"
@@ -112,9 +116,7 @@ def _told(
                 print(Stream.objects.get(name=stream).last_seq, file=clients.stdin, flush=True)
                 at = json.loads(clients.stdout.readline())
                 deliveries.append(Delivery(*(at[name] - committed_at for name in ("first", "middle", "last"))))
-            if weigh is not None:
-                _weighed.append(weigh.resident_mb)
-            return deliveries
+            return Told(sockets, deliveries, web.resident_mb)
         finally:
             clients.kill()
 
