@@ -4,9 +4,10 @@ Django's own handler hops between the loop and a fresh thread for its signals, i
 request. All of ours are plain functions, so that one hop serves them all; threads that stay keep what they have loaded.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import closing
+from typing import Any, cast
 
 from asgiref.sync import sync_to_async
 from django.core import signals
@@ -14,7 +15,8 @@ from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest, get_script_prefix
 from django.core.handlers.base import BaseHandler
 from django.db import close_old_connections
-from django.http import HttpResponseBase
+from django.http import HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -40,19 +42,15 @@ class OneHopHandler(ASGIHandler):
         except RequestAborted:
             return
         with body:
-            response = await self._in_thread(scope, body)
-            await self.send_response(response, send)
-        if response.streaming:
-            await sync_to_async(response.close)()
+            await self.send_response(await self._in_thread(scope, body), send)
 
     def _respond(self, scope: Mapping[str, Any], body: Any) -> HttpResponseBase:
-        """The whole answer, and nothing of the thread's left open behind it; a file that is sent is closed later."""
+        """The whole answer, and nothing of the thread's left open behind it."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         try:
-            response = self._answered(*self.create_request(scope, body))
-            if not response.streaming:
-                response.close()
+            response = _whole(self._answered(*self.create_request(scope, body)))
+            response.close()
             return response
         finally:
             close_old_connections()
@@ -63,3 +61,14 @@ class OneHopHandler(ASGIHandler):
             assert failure is not None
             return failure
         return self.get_response(request)
+
+
+def _whole(response: HttpResponseBase) -> HttpResponseBase:
+    """The same answer with what it streams, such as a static file, read: only this thread may wait for a disk."""
+    if not isinstance(response, StreamingHttpResponse):
+        return response
+    with closing(response):
+        content = b"".join(cast("Iterator[bytes]", response.streaming_content))
+    whole = HttpResponse(content, status=response.status_code, reason=response.reason_phrase, headers=response.headers)
+    whole.cookies = response.cookies
+    return whole
