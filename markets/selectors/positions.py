@@ -58,7 +58,11 @@ def of(bids: Sequence[Bid]) -> Mapping[int, Position]:
     """The positions of those of one job's open bids that lose, by accelerator type, in one statement."""
     if not bids:
         return {}
-    given = {"cluster": bids[0].cluster_id, "job": bids[0].job_id, "types": [bid.type_id for bid in bids]}
+    given: dict[str, int | list[int]] = {
+        "cluster": bids[0].cluster_id,
+        "job": bids[0].job_id,
+        "types": [bid.type_id for bid in bids],
+    }
     with connection.cursor() as cursor:
         cursor.execute(_POSITIONS, given)
         return {kind: Position(place=ahead + 1, among=among) for kind, among, ahead in cursor.fetchall()}

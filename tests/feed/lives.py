@@ -42,8 +42,9 @@ class Floor:
         """Do one thing, which may be refused; returns what it was."""
         acts: list[tuple[int, Callable[[], Any]]] = [
             (24, self.submit), (60, self.tick), (60, self.sync), (50, self.report), (12, self.rebid),
-            (6, self.rebid_several), (10, self.decide), (2, self.stop), (6, self.resume), (2, self.cancel), (8, self.move), (30, self.end), (6, self.set_prices),
-            (2, self.break_device), (2, self.lose), (2, self.drain), (4, self.meter),
+            (6, self.rebid_several), (10, self.decide), (2, self.stop), (6, self.resume), (2, self.cancel),
+            (8, self.move), (30, self.end), (6, self.set_prices), (2, self.break_device),
+            (2, self.lose), (2, self.drain), (4, self.meter),
         ]  # fmt: skip
         (chosen,) = self.chance.choices([act for _, act in acts], [weight for weight, _ in acts])
         with suppress(Refused):
