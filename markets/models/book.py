@@ -66,6 +66,7 @@ class Bid(models.Model):
         ]
         indexes = [
             models.Index(name="open_bids_by_cluster", fields=["cluster", "job"], condition=Q(closed_at__isnull=True)),
+            models.Index(name="open_bids_by_type", fields=["type"], condition=Q(closed_at__isnull=True)),
             models.Index(name="bids_by_job", fields=["job", "id"]),
             models.Index(name="bids_of_a_row_by_time", fields=["job", "type", "opened_at", "id"]),
             models.Index(name="bids_by_their_end", fields=["cluster", "closed_in"]),

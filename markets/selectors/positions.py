@@ -7,11 +7,9 @@ those that may be winners at the next tick, are not counted.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Coalesce, Least
+from django.db import connection
 
-from markets.models import Award, Bid
-from workers.models import Job, Lease
+from markets.models import Bid
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +20,49 @@ class Position:
     among: int
 
 
+_POSITIONS = """
+    WITH secured AS MATERIALIZED (
+        SELECT own.job_id, min(own."position") AS "position"
+        FROM (
+            SELECT job_id, type_id FROM workers_lease WHERE state <> 'closed'
+            UNION ALL SELECT job_id, type_id FROM markets_award WHERE state = 'waiting'
+        ) AS got JOIN markets_bid AS own USING (job_id, type_id)
+        WHERE own.closed_at IS NULL AND own.cluster_id = %(cluster)s GROUP BY own.job_id
+    ), awake AS MATERIALIZED (
+        SELECT id FROM workers_job
+        WHERE cluster_id = %(cluster)s AND state IN ('queued', 'running') AND (state = 'queued' OR upgrade <> 'never')
+    ), losing AS MATERIALIZED (
+        SELECT bid.type_id, bid.job_id, bid.accepted_at,
+               least(coalesce(bid.max_price_per_hour, type.cap_price_per_hour), type.cap_price_per_hour) AS counted
+        FROM markets_bid AS bid
+        JOIN workers_acceleratortype AS type ON type.id = bid.type_id
+        JOIN workers_cluster AS cluster ON cluster.id = bid.cluster_id
+        LEFT JOIN secured ON secured.job_id = bid.job_id
+        WHERE bid.type_id = ANY(%(types)s) AND bid.closed_at IS NULL AND bid.opened_at <= cluster.last_tick_at
+          AND (secured."position" IS NULL OR bid."position" < secured."position")
+          AND bid.job_id IN (SELECT id FROM awake)
+          AND least(coalesce(bid.max_price_per_hour, type.cap_price_per_hour), type.cap_price_per_hour)
+              >= type.base_price_per_hour
+    )
+    SELECT losing.type_id, count(*), count(*) FILTER (
+        WHERE losing.counted > own.counted
+           OR losing.counted = own.counted AND (losing.accepted_at, losing.job_id) < (own.accepted_at, own.job_id)
+    )
+    FROM losing JOIN losing AS own ON own.type_id = losing.type_id AND own.job_id = %(job)s
+    GROUP BY losing.type_id
+"""
+"""What a job has won, and every row below that, is secured to it: found once for all, not once for every bid."""
+
+
 def of(bids: Sequence[Bid]) -> Mapping[int, Position]:
-    """The positions of those of one job's open bids that lose, by accelerator type, in two queries."""
+    """The positions of those of one job's open bids that lose, by accelerator type, in one statement."""
     if not bids:
         return {}
-    own = {bid.type_id: bid for bid in _losing(bids[0].cluster_id).filter(pk__in=[bid.pk for bid in bids])}
-    if not own:
-        return {}
-    before = Q()
-    for bid in own.values():
-        counted = bid.counted  # type: ignore[attr-defined]  # annotated
-        earlier = Q(accepted_at__lt=bid.accepted_at) | Q(accepted_at=bid.accepted_at, job_id__lt=bid.job_id)
-        before |= Q(type_id=bid.type_id) & (Q(counted__gt=counted) | Q(counted=counted) & earlier)
-    rows = _losing(bids[0].cluster_id).filter(type_id__in=own).order_by().values("type_id")
-    counts = rows.annotate(among=Count("id"), ahead=Count("id", filter=before))
-    return {row["type_id"]: Position(place=row["ahead"] + 1, among=row["among"]) for row in counts}
-
-
-def _losing(cluster_id: int) -> QuerySet[Bid]:
-    """The open bids of a cluster that could win and have not."""
-    held = Lease.objects.filter(job=OuterRef("job"), type=OuterRef("type")).exclude(state=Lease.State.CLOSED)
-    won = Award.objects.filter(job=OuterRef("job"), type=OuterRef("type"), state=Award.State.WAITING)
-    secured = Bid.objects.filter(
-        Exists(held) | Exists(won), job=OuterRef("job"), closed_at=None, position__lte=OuterRef("position")
-    )
-    cap = F("type__cap_price_per_hour")
-    return (
-        Bid.objects.filter(~Exists(secured), cluster_id=cluster_id, closed_at=None)
-        .filter(opened_at__lte=F("cluster__last_tick_at"))
-        .filter(job__state__in=(Job.State.QUEUED, Job.State.RUNNING))
-        .exclude(job__state=Job.State.RUNNING, job__upgrade=Job.Upgrade.NEVER)
-        .annotate(counted=Least(Coalesce("max_price_per_hour", cap), cap))
-        .filter(counted__gte=F("type__base_price_per_hour"))
-    )
+    given: dict[str, int | list[int]] = {
+        "cluster": bids[0].cluster_id,
+        "job": bids[0].job_id,
+        "types": [bid.type_id for bid in bids],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_POSITIONS, given)
+        return {kind: Position(place=ahead + 1, among=among) for kind, among, ahead in cursor.fetchall()}

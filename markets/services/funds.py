@@ -3,7 +3,7 @@
 What a hold covers is spent without further asking: the minute not yet billed, the notice, and the saving of state.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.conf import settings
 
@@ -12,7 +12,7 @@ from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Bid
 from tenants.models import Hold, Tenant
 from tenants.services import ledger
-from workers.models import Job
+from workers.models import AcceleratorType, Job
 from workers.services.leases import CLOSING_GRACE_SECONDS
 
 SLICE_SECONDS = 60
@@ -29,14 +29,24 @@ def needed_for(job: Job) -> int:
 def needed_for_many(jobs: Sequence[Job]) -> dict[int, int]:
     """`needed_for` of many jobs by id, in one query."""
     needed = dict.fromkeys((job.pk for job in jobs), 0)
-    devices = {job.pk: 2 if job.migration_mode == Job.MigrationMode.OVERLAP else 1 for job in jobs}
+    by_id = {job.pk: job for job in jobs}
     columns = ("job_id", "max_price_per_hour", "keep_price_per_hour", "type__cap_price_per_hour")
     rows = Bid.objects.filter(job_id__in=list(needed), closed_at=None)
-    for job_id, highest, keep, cap, notice in rows.values_list(*columns, "type__cluster__notice_seconds"):
-        market_us = seconds_held(notice) * MICROSECONDS_PER_SECOND * speedup()
-        row = amount(integral(_counted(highest, keep, cap), 0, market_us)) * devices[job_id]
-        needed[job_id] = max(needed[job_id], row)
+    for job_id, highest, keep, cap, notice_seconds in rows.values_list(*columns, "type__cluster__notice_seconds"):
+        needed[job_id] = max(needed[job_id], _held(by_id[job_id], notice_seconds, _counted(highest, keep, cap)))
     return needed
+
+
+def needed_by(job: Job, rows: Iterable[tuple[AcceleratorType, int | None, int | None]]) -> int:
+    """`needed_for` with rows that are known, or are yet to be written: type, maximum (None: the cap), keep price."""
+    dearest = max((_counted(highest, keep, kind.cap_price_per_hour) for kind, highest, keep in rows), default=0)
+    return _held(job, job.cluster.notice_seconds, dearest)
+
+
+def _held(job: Job, notice_seconds: int, price_per_hour: int) -> int:
+    devices = 2 if job.migration_mode == Job.MigrationMode.OVERLAP else 1
+    market_us = seconds_held(notice_seconds) * MICROSECONDS_PER_SECOND * speedup()
+    return amount(integral(price_per_hour, 0, market_us)) * devices
 
 
 def seconds_held(notice_seconds: int) -> int:
@@ -60,12 +70,19 @@ def reserve(job: Job, outbox: Outbox) -> None:
     Raises:
         Refused: `insufficient_funds`; nothing is written then.
     """
-    needed = needed_for(job)
-    hold = open_hold(job)
-    if hold is None:
-        ledger.place_hold(job.tenant, reference=job.public_id, amount_microdollars=needed, outbox=outbox)
-    elif hold.amount_microdollars < needed:
-        ledger.resize_hold(hold, amount_microdollars=needed, outbox=outbox)
+    for refusal in reserve_many(job.tenant, {job.public_id: needed_for(job)}, outbox).values():
+        raise refusal
+
+
+def reserve_many(tenant: Tenant, needed: Mapping[str, int], outbox: Outbox) -> dict[str, Refused]:
+    """`reserve` for jobs of one tenant by their public ids, with what each needs; no job adds a statement.
+
+    Returns:
+        The refusals by public id: in the order given, a hold that is not covered stays as it is, and the rest go on.
+    """
+    wanted = [ledger.Reserve(tenant, public_id, amount) for public_id, amount in needed.items()]
+    refusals = ledger.reserve_many(wanted, outbox=outbox)
+    return {name: refusal for name, refusal in zip(needed, refusals, strict=True) if refusal is not None}
 
 
 def renew_many(jobs: Sequence[Job], outbox: Outbox) -> set[int]:
@@ -77,8 +94,8 @@ def renew_many(jobs: Sequence[Job], outbox: Outbox) -> set[int]:
     ordered = sorted(jobs, key=lambda job: job.pk)
     needed, tenants = needed_for_many(ordered), Tenant.objects.in_bulk({job.tenant_id for job in ordered})
     wanted = [ledger.Reserve(tenants[job.tenant_id], job.public_id, needed[job.pk]) for job in ordered]
-    held = ledger.reserve_many(wanted, outbox=outbox)
-    return {job.pk for job, is_held in zip(ordered, held, strict=True) if not is_held}
+    refusals = ledger.reserve_many(wanted, outbox=outbox)
+    return {job.pk for job, refusal in zip(ordered, refusals, strict=True) if refusal is not None}
 
 
 def open_hold(job: Job) -> Hold | None:

@@ -104,29 +104,41 @@ def resize_hold(hold: Hold, *, amount_microdollars: int, outbox: Outbox) -> Hold
     return present
 
 
-def reserve_many(wanted: Sequence[Reserve], *, outbox: Outbox) -> list[bool]:
+def reserve_many(wanted: Sequence[Reserve], *, outbox: Outbox) -> list[Refused | None]:
     """Hold so much under each reference, in the order given: a hold that is smaller is enlarged, a missing one placed.
 
     Returns:
-        For each whether so much is held now. One that its tenant's funds do not cover stays as it is.
+        For each why it is not held now, `insufficient_funds`, or None where it is. A hold that its tenant's funds do
+        not cover stays as it is, and the rest go on.
     """
     for each in wanted:
         _check_amount(each.amount_microdollars, least=0)
-    till = Till.open(_lock_all(wanted), references=[each.reference for each in wanted])
-    done = [_reserve(till, each, till.holds.get(each.reference), outbox) for each in wanted]
+    lacking = _lacking(wanted)
+    if not lacking:
+        return [None] * len(wanted)
+    till = Till.open(_lock_all(lacking), references=[each.reference for each in lacking])
+    refusals = {each.reference: _reserve(till, each, till.holds.get(each.reference), outbox) for each in lacking}
     till.close(outbox)
-    return done
+    return [refusals.get(each.reference) for each in wanted]
 
 
-def _reserve(till: Till, wanted: Reserve, hold: Hold | None, outbox: Outbox) -> bool:
+def _lacking(wanted: Sequence[Reserve]) -> list[Reserve]:
+    """Those that no open hold covers yet: mostly none, and then nobody's account has to be locked."""
+    open_holds = Hold.objects.filter(reference__in=[each.reference for each in wanted], released_at=None)
+    held = dict(open_holds.values_list("reference", "amount_microdollars"))
+    return [each for each in wanted if held.get(each.reference, -1) < each.amount_microdollars]
+
+
+def _reserve(till: Till, wanted: Reserve, hold: Hold | None, outbox: Outbox) -> Refused | None:
     more = wanted.amount_microdollars - (hold.amount_microdollars if hold else 0)
-    if not till.covers(wanted.tenant, more):
-        return False
+    kind = "a larger hold" if hold else "a hold"
+    if refusal := till.refusal(wanted.tenant, more, f"{kind} for {wanted.reference}"):
+        return refusal
     if hold is None:
         till.place(wanted.tenant, wanted.reference, wanted.amount_microdollars, outbox.now())
     elif more > 0:
         till.resize(wanted.tenant, hold, wanted.amount_microdollars, outbox.now())
-    return True
+    return None
 
 
 def release_hold(hold: Hold, *, outbox: Outbox) -> bool:

@@ -98,16 +98,22 @@ class Till:
         """Whether so much is available. Nothing needed is always covered, whatever an account owes."""
         return needed <= max(self.funds[tenant.pk].available, 0)
 
+    def refusal(self, tenant: Tenant, needed: int, what: str) -> Refused | None:
+        """Why so much cannot be taken, in words; None where it is available."""
+        if self.covers(tenant, needed):
+            return None
+        funds = self.funds[tenant.pk]
+        return Refused(
+            "insufficient_funds",
+            f"{dollars(needed)} are needed for {what}, but {dollars(funds.available)} are available"
+            f" (balance {dollars(funds.balance)}, held {dollars(funds.held)}).",
+            status=402,
+        )
+
     def cover(self, tenant: Tenant, needed: int, what: str) -> None:
         """Refuse what is not available."""
-        if not self.covers(tenant, needed):
-            funds = self.funds[tenant.pk]
-            raise Refused(
-                "insufficient_funds",
-                f"{dollars(needed)} are needed for {what}, but {dollars(funds.available)} are available"
-                f" (balance {dollars(funds.balance)}, held {dollars(funds.held)}).",
-                status=402,
-            )
+        if refusal := self.refusal(tenant, needed, what):
+            raise refusal
 
     def within_reach(self, tenant: Tenant, held_for: str | None) -> int:
         """What a charge could take now: out of the hold, then out of what is available."""

@@ -10,7 +10,7 @@ from laissez import clock
 from laissez.errors import Refused
 from laissez.events import Outbox, transact
 from laissez.sdk.contexts import Decision
-from markets.services import advising, exchange, metering, submission
+from markets.services import advising, bulk, exchange, metering, submission
 from tests import scenes
 from workers.models import AcceleratorType, Host, Job, Lease
 from workers.services import hosts, reconciling, reports
@@ -41,9 +41,10 @@ class Floor:
     def act(self) -> str:
         """Do one thing, which may be refused; returns what it was."""
         acts: list[tuple[int, Callable[[], Any]]] = [
-            (24, self.submit), (60, self.tick), (60, self.sync), (50, self.report), (12, self.rebid), (10, self.decide),
-            (2, self.stop), (6, self.resume), (2, self.cancel), (8, self.move), (30, self.end), (6, self.set_prices),
-            (2, self.break_device), (2, self.lose), (2, self.drain), (4, self.meter),
+            (24, self.submit), (60, self.tick), (60, self.sync), (50, self.report), (12, self.rebid),
+            (6, self.rebid_several), (10, self.decide), (2, self.stop), (6, self.resume), (2, self.cancel),
+            (8, self.move), (30, self.end), (6, self.set_prices), (2, self.break_device),
+            (2, self.lose), (2, self.drain), (4, self.meter),
         ]  # fmt: skip
         (chosen,) = self.chance.choices([act for _, act in acts], [weight for weight, _ in acts])
         with suppress(Refused):
@@ -76,6 +77,20 @@ class Floor:
     def rebid(self) -> None:
         table = scenes.body(*self.rows())["rows"]
         self.change(lambda job, outbox: submission.change_table(job, table, expected_version=None, outbox=outbox))
+
+    def rebid_several(self) -> None:
+        """Some jobs of one tenant at once; a row that is refused is refused by itself."""
+        tenant = self.chance.choice(self.tenants)
+        names = list(Job.objects.filter(tenant=tenant).order_by("id").values_list("public_id", flat=True))
+        rows = [
+            {
+                "job": name,
+                "accelerator_type": self.chance.choice(TYPES),
+                "max_price_per_hour": self.chance.choice(["0.95", "1.4", "cap"]),
+            }
+            for name in names
+        ]
+        transact(lambda outbox: bulk.change_bids(tenant, rows, outbox=outbox))
 
     def stop(self) -> None:
         self.change(lambda job, outbox: submission.stop(job, outbox=outbox))

@@ -1,0 +1,16 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    """Who asks where a bid stands reads the open bids of its type, and none of the history of years."""
+
+    dependencies = [("markets", "0005_clearings_name_their_transaction")]
+
+    operations = [
+        migrations.AddIndex(
+            model_name="bid",
+            index=models.Index(
+                condition=models.Q(("closed_at__isnull", True)), fields=["type"], name="open_bids_by_type"
+            ),
+        ),
+    ]
