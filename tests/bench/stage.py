@@ -1,13 +1,10 @@
 """Where measurements play: a PostgreSQL and a Valkey of their own, as durable as in production, in a folder that goes.
 
-`standing` comes before Django is set up, and so before any module that imports models; `fresh_database` gives each
-measurement a database of its own, `web` the web process beside it:
+`standing` sets Django up, and so comes before any module that imports models: `tests.bench.child` enters it and then
+imports the module of measurements. There `fresh_database` gives each measurement a database of its own, and `web` runs
+the web process on it:
 
-    with standing():
-        measurements = importlib.import_module("tests.bench.ticks")
-        ...
-    # in tests/bench/ticks.py
-    with fresh_database():
+    with fresh_database(), web() as url:
         cluster = seed(Shape(...), generator=numpy.random.default_rng(run.seed))
 """
 
@@ -16,7 +13,7 @@ import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -39,20 +36,23 @@ NUMBERS = count(1)
 
 
 @contextmanager
-def standing() -> Iterator[dict[str, str]]:
-    """Start the servers, set Django up as in production, and bring the schema of the template up to date.
-
-    Yields the environment in which further processes of the product would run.
-    """
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="laissez-bench-", ignore_cleanup_errors=True))
-        (Path(folder) / "static").mkdir()
-        addresses = stack.enter_context(servers.running(Path(folder), purpose="bench", durable=True))
-        os.environ |= addresses | _production(folder)
+def settled() -> Iterator[Path]:
+    """Set Django up as in production for a state folder in which nothing runs yet. Yields the folder."""
+    with tempfile.TemporaryDirectory(prefix="laissez-bench-", ignore_cleanup_errors=True) as folder:
+        state = Path(folder)
+        (state / "static").mkdir()
+        os.environ |= servers.urls(state) | _production(folder)
         django.setup()
+        yield state
+
+
+@contextmanager
+def standing() -> Iterator[Path]:
+    """As `settled`, with the servers running and the schema of the template database up to date."""
+    with settled() as state, servers.running(state, purpose="bench", durable=True):
         call_command("migrate", interactive=False, verbosity=0)
         connections.close_all()
-        yield dict(os.environ)
+        yield state
 
 
 def _production(folder: str) -> dict[str, str]:
