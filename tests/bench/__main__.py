@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from laissez.stack import machine
 from laissez.stack.places import PROJECT
-from tests.bench import machine
 from tests.bench.figures import Figure, Run
 from tests.bench.measuring import Outcome, measure
 from tests.bench.modules import MODULES, Module, chosen

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench import machine
+from laissez.stack import machine
 from tests.bench.figures import Figure, Run
 from tests.bench.measuring import Outcome, measure
 from tests.bench.modules import MODULES

@@ -9,7 +9,6 @@ the web process on it:
 """
 
 import os
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from django.core.management import call_command
 from django.db import connections
 from psycopg import sql
 
-from laissez.stack import product, record, servers
+from laissez.stack import private, product, record, servers
 from laissez.stack.process import ProcessSpec, spawn
 
 START_SECONDS = 60
@@ -40,8 +39,7 @@ def settled() -> Iterator[Path]:
     """Set Django up as in production for a state folder in which nothing runs yet. Yields the folder."""
     with tempfile.TemporaryDirectory(prefix="laissez-bench-", ignore_cleanup_errors=True) as folder:
         state = Path(folder)
-        (state / "static").mkdir()
-        os.environ |= servers.urls(state) | _production(folder)
+        os.environ |= private.production(state)
         django.setup()
         yield state
 
@@ -53,18 +51,6 @@ def standing() -> Iterator[Path]:
         call_command("migrate", interactive=False, verbosity=0)
         connections.close_all()
         yield state
-
-
-def _production(folder: str) -> dict[str, str]:
-    """What production has to be told, and what keeps its output short."""
-    return {
-        "DJANGO_SETTINGS_MODULE": "laissez.settings",
-        "LAISSEZ_ENV": "production",
-        "LAISSEZ_STATE_DIR": folder,
-        "LAISSEZ_LOG_LEVEL": "WARNING",
-        "SECRET_KEY": secrets.token_urlsafe(48),
-        "ALLOWED_HOSTS": "127.0.0.1,localhost",
-    }
 
 
 @contextmanager

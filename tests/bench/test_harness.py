@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.bench import gate, machine
+from laissez.stack import machine
+from tests.bench import gate
 from tests.bench.__main__ import main
 from tests.bench.figures import Figure, Run
 from tests.bench.gate import Limit, faults_of, limit_of, ratios_of

@@ -1,4 +1,4 @@
-"""What a figure depends on besides the code: the machine, how busy it is, and the versions of what runs."""
+"""What a measured figure depends on besides the code: the machine, how busy it is, the versions of what runs."""
 
 import os
 import platform
