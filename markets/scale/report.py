@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import accumulate
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from markets.engine.money import MICRO_PER_DOLLAR
 
 PLOTLY = files("plotly") / "package_data" / "plotly.min.js"
 WINDOW_SECONDS = 30
+COLOURS = 10
+"""How many the page has."""
 
 Json = dict[str, Any]
 
@@ -93,10 +96,15 @@ def _prices(result: Mapping[str, Any]) -> Json:
         points[row["name"]].append((_minute(result, row["at"]), row["price_per_hour"] / MICRO_PER_DOLLAR))
     end = _minute(result, result["ended"])
     traces = [
-        _line(name, [*(x for x, _ in each), end], [*(y for _, y in each), each[-1][1]], line={"shape": "hv"})
-        for name, each in points.items()
+        _line(name, [*(x for x, _ in each), end], [*(y for _, y in each), each[-1][1]], line=_step(place))
+        for place, (name, each) in enumerate(points.items())
     ]
     return _plot("prices", "Public price of each type", "$ per accelerator-hour", "As quoted, tick by tick.", traces)
+
+
+def _step(place: int) -> Json:
+    """Steps; dotted where the colours begin anew."""
+    return {"shape": "hv", "dash": "solid" if place < COLOURS else "dot"}
 
 
 def _utilisation(result: Mapping[str, Any]) -> Json:
@@ -133,9 +141,9 @@ def _movements(result: Mapping[str, Any]) -> Json:
     by_name: dict[str, dict[int, int]] = defaultdict(dict)
     for row in result["per_minute"]:
         by_name[row["what"]][row["minute"]] = row["count"]
-    minutes = range(_whole_minutes(result))
+    minutes = range(_minutes(result))
     traces = [
-        _line(name, [minute + 0.5 for minute in minutes], [counts.get(minute, 0) for minute in minutes])
+        _line(name, [m + 0.5 for m in minutes], [counts.get(m, 0) for m in minutes], mode="lines+markers")
         for name, counts in by_name.items()
         if name != "bids changed"
     ]
@@ -144,10 +152,10 @@ def _movements(result: Mapping[str, Any]) -> Json:
 
 def _money(result: Mapping[str, Any]) -> Json:
     rows = result["billed_per_minute"]
-    x = [row["minute"] + 1.0 for row in rows]
+    x = [0.0, *(row["minute"] + 1.0 for row in rows)]
 
     def running(name: str) -> list[float]:
-        return [total / MICRO_PER_DOLLAR for total in accumulate(row[name] or 0 for row in rows)]
+        return [total / MICRO_PER_DOLLAR for total in accumulate((row[name] or 0 for row in rows), initial=0)]
 
     traces = [
         _line("billed by slices", x, running("slices"), line={"width": 5}),
@@ -206,8 +214,9 @@ def _minute(result: Mapping[str, Any], at: float) -> float:
     return float((at - result["began"]) / 60)
 
 
-def _whole_minutes(result: Mapping[str, Any]) -> int:
-    return max(1, int(_minute(result, result["ended"])))
+def _minutes(result: Mapping[str, Any]) -> int:
+    """Minutes that have begun."""
+    return max(1, ceil(_minute(result, result["ended"])))
 
 
 def _totals_of(per_minute: Iterable[Mapping[str, Any]]) -> dict[str, int]:
