@@ -43,7 +43,7 @@ class Settings:
     seed: int
     types: int = 20
     rows_per_job: int = 5
-    occupied_share: float = 0.95
+    occupied_share: float = 0.98
     changes_percent_per_minute: float = 1.0
     turnover_percent_per_minute: float = 0.5
     price_changes_per_minute: float = 0.5

@@ -1,7 +1,8 @@
 """Simulated hosts: they call through the real `workers.services.sync`, and nothing runs on them.
 
-A host with news (a lease to confirm, a first step, a checkpoint, an end) sends a message of its own. That nothing has
-changed, which most hosts say most of the time, is written for many of them at once, as `sync` would write it.
+A host with news (a lease to confirm, a first step, a checkpoint, an end) sends a message of its own; a workload takes
+its first step as soon as its lease is confirmed and primary. That nothing has changed, which most hosts say most of
+the time, is written for many of them at once, as `sync` would write it.
 """
 
 import time
@@ -46,7 +47,7 @@ _NEWS = """
     SELECT * FROM (
         SELECT host.id AS host, host.last_sequence, host.last_report, host.state = 'lost' AS is_back, lease.id AS lease,
                lease.public_id, lease.fence, lease.state, lease.ending, is_primary, job.progress,
-               state_of.steps AND lease.first_step_at IS NULL AS begins,
+               is_primary AND lease.state IN ('pending', 'active') AND lease.first_step_at IS NULL AS begins,
                state_of.steps AND (job.checkpoint_wanted_at IS NOT NULL OR move.id IS NOT NULL) AS saves,
                state_of.steps AND lease.id = ANY(%(completing)s) AS completes
         FROM workers_host AS host
@@ -81,6 +82,7 @@ class Hosts:
     turn_number: int = 0
     silent: dict[int, float] = field(default_factory=dict)
     completing: set[int] = field(default_factory=set)
+    last_to_speak: int = 0
     messages: int = 0
     refused: int = 0
 
@@ -100,6 +102,7 @@ class Hosts:
             self.completing |= self._picked(completions)
         for host, leases in self._news():
             self._speak(host, leases)
+            self.last_to_speak = host
             if time.monotonic() > until:
                 return
 
@@ -130,7 +133,7 @@ class Hosts:
             return {row[0] for row in cursor.fetchall()}
 
     def _news(self) -> list[tuple[int, list[dict[str, Any]]]]:
-        """Hosts that have something to say, each with all its leases."""
+        """Hosts that have something to say, each with all its leases, beginning behind the last that spoke."""
         with connection.cursor() as cursor:
             cursor.execute(
                 _NEWS,
@@ -139,6 +142,7 @@ class Hosts:
             names = [column.name for column in cursor.description or ()]
             rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         self.completing &= {row["lease"] for row in rows if row["completes"]}
+        rows.sort(key=lambda row: row["host"] <= self.last_to_speak)
         return [(host, list(leases)) for host, leases in groupby(rows, key=lambda row: row["host"])]
 
     def _speak(self, host: int, rows: Sequence[dict[str, Any]]) -> None:

@@ -40,7 +40,7 @@ _PER_MINUTE = """
         UNION ALL SELECT 'moves begun', opened_at FROM workers_migration
         UNION ALL SELECT 'moves done', closed_at FROM workers_migration WHERE state = 'done'
         UNION ALL SELECT 'jobs finished', finished_at FROM workers_job WHERE state = 'succeeded'
-        UNION ALL SELECT 'bids changed', opened_at FROM markets_bid
+        UNION ALL SELECT 'bids opened', opened_at FROM markets_bid
     ) AS happened
     WHERE at >= %(began)s
     GROUP BY what, minute ORDER BY what, minute

@@ -59,7 +59,7 @@ def cards(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Hand-overs", f"{counts['hand-overs']:,}"),
         ("Notices", f"{counts['notices']:,}"),
         ("Moves done", f"{counts['moves done']:,}"),
-        ("Bids changed", f"{counts['bids changed']:,}"),
+        ("Bids changed", f"{result['acts'].get('bid changes', 0):,}"),
         ("Billed", _dollars(result["money"]["slices"])),
         ("Invariants", f"{len(checks)} checks, {len(result['violations'])} violations"),
     ]
@@ -128,10 +128,9 @@ def _durations(result: Mapping[str, Any]) -> Json:
         return [1000 * float(np.percentile([row[name] for row in rows], percent)) for rows in windows.values()]
 
     traces = [
-        _line("tick, median", x, percentile("tick_seconds", 50)),
-        _line("tick, p95", x, percentile("tick_seconds", 95), line={"dash": "dot"}),
-        _line("metering, median", x, percentile("meter_seconds", 50)),
-        _line("metering, p95", x, percentile("meter_seconds", 95), line={"dash": "dot"}),
+        _line(f"{part}, {name}", x, percentile(field, percent), mode="lines+markers", line={"dash": dash})
+        for part, field in (("tick", "tick_seconds"), ("metering", "meter_seconds"))
+        for name, percent, dash in (("median", 50, "solid"), ("p95", 95, "dot"))
     ]
     text = f"Durable ticks and the billing after them, over {WINDOW_SECONDS} s each; hosts and tenants run beside them."
     return _plot("durations", "How long a tick takes", "ms", text, traces)
@@ -145,9 +144,9 @@ def _movements(result: Mapping[str, Any]) -> Json:
     traces = [
         _line(name, [m + 0.5 for m in minutes], [counts.get(m, 0) for m in minutes], mode="lines+markers")
         for name, counts in by_name.items()
-        if name != "bids changed"
+        if name != "bids opened"
     ]
-    return _plot("movements", "What happened", "a minute", "Bids changed are counted in the table below.", traces)
+    return _plot("movements", "What happened", "a minute", "Bids are counted in the table below.", traces)
 
 
 def _money(result: Mapping[str, Any]) -> Json:

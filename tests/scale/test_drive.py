@@ -35,7 +35,7 @@ def test_a_small_run_moves_in_every_way_and_breaks_no_invariant() -> None:
     assert result["violations"] == []
     assert len(result["checks"]) >= 3
     happened = {row["what"] for row in result["per_minute"]}
-    assert {"bids changed", "hand-overs", "jobs finished"} <= happened
+    assert {"bids opened", "hand-overs", "jobs finished"} <= happened
     assert result["acts"]["host messages"] > 0
     assert result["acts"]["refused host messages"] == 0
     assert Lease.objects.filter(state="active", first_step_at=None).count() < 20

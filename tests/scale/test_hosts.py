@@ -34,11 +34,21 @@ def test_what_is_handed_over_is_confirmed_and_begins() -> None:
     scheduling.tick(cluster.pk)
     scheduling.tick(cluster.pk)
     assert Lease.objects.filter(state="pending").exists()
-    turn(hosts, times=2)
+    turn(hosts)
     assert not Lease.objects.filter(state="pending").exists()
     assert not Lease.objects.filter(state="active", first_step_at=None).exists()
     assert hosts.refused == 0
     assert look() == []
+
+
+def test_news_that_there_was_no_time_for_comes_first_next_time() -> None:
+    cluster, hosts = market(running=0)
+    scheduling.tick(cluster.pk)
+    scheduling.tick(cluster.pk)
+    waiting = Lease.objects.filter(state="pending").count()
+    for served in range(1, waiting + 1):
+        hosts.turn(completions=0, seconds=0)
+        assert Lease.objects.filter(state="pending").count() == waiting - served
 
 
 def test_every_host_is_heard_within_so_many_turns() -> None:

@@ -33,7 +33,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "checks": [{"at": 1060.0, "seconds": 0.5, "violations": []}],
         "violations": [],
         "late_turns": 0,
-        "acts": {"arrivals": 3},
+        "acts": {"arrivals": 3, "bid changes": 1234},
         "prices": [
             {"name": "<b>Fast</b>", "at": 1000.0, "price_per_hour": 1_500_000},
             {"name": "<b>Fast</b>", "at": 1060.0, "price_per_hour": 2_000_000},
@@ -41,7 +41,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "per_minute": [
             {"what": "hand-overs", "minute": 0, "count": 4},
             {"what": "hand-overs", "minute": 1, "count": 5},
-            {"what": "bids changed", "minute": 1, "count": 1234},
+            {"what": "bids opened", "minute": 1, "count": 1234},
         ],
         "billed_per_minute": [{"minute": 1, "slices": 1_250_000, "ledger": 1_250_000}],
         "money": {"slices": 1_250_000, "waived": 0, "leases": 1_250_000, "probing": 0, "revenue": 1_250_000},
