@@ -6,6 +6,7 @@ mended instead.
 """
 
 import math
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -22,6 +23,7 @@ MAX_BYTES = 256 * 1024**2
 MAX_JSON_BYTES = 16 * 1024**2
 """JSON is read into memory, where it takes several times its length."""
 
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -112,7 +114,7 @@ def unstorable(body: Any) -> Iterator[Fault]:
 
 
 def _is_storable(text: str) -> bool:
-    return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+    return UNSTORABLE.search(text) is None
 
 
 def _escaped(name: str) -> str:

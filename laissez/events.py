@@ -7,15 +7,16 @@ is the order of commits. What goes through channels is a hint only: a reader tha
 
 import asyncio
 import logging
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
@@ -31,6 +32,11 @@ T = TypeVar("T")
 
 HINT_SECONDS = 1.0
 """The most a hint may delay its sender when the channel layer does not answer."""
+
+HINTS = "feed.hints"
+"""The channel-layer group of every hub: `stream.hints` with `numbers` by stream, and `touches` of stream and facts."""
+
+STREAMS_PER_MESSAGE = 1000
 
 RETRIES = 3
 RETRIED = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -149,8 +155,8 @@ def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
         )
         following[draft.stream] += 1
     Event.objects.bulk_create(events)
-    hints = [{"stream": name, "seq": last_seq} for name, (_, last_seq) in streams.items()]
-    transaction.on_commit(lambda: _announce(hints), robust=True)  # a partial has no name for Django to log
+    last_numbers = {name: last_seq for name, (_, last_seq) in streams.items()}
+    _after_commit(lambda hints: hints.numbers.update(last_numbers))
     return events
 
 
@@ -181,23 +187,49 @@ def touch(stream: str, **facts: Any) -> None:
     Args:
         facts: JSON; `what` names the kind of change, of which only the newest touch counts.
     """
-    message = {"type": "stream.touch", "stream": stream, "facts": facts}
-    transaction.on_commit(lambda: nudge([(group_of(stream), message)]), robust=True)
+    _after_commit(lambda hints: hints.touches.update({(stream, str(facts.get("what"))): facts}))
 
 
-def group_of(stream: str) -> str:
-    """The channel-layer group that gets a stream's hints: `stream.hint` with `seq`, `stream.touch` with `facts`."""
-    return "stream." + stream.replace(":", ".")
+@dataclass(slots=True)
+class _Hints:
+    """What one transaction hints at: of each stream its last number, and the newest touch of each kind.
+
+    All of it goes out together, to whoever listens in this installation: a hub looks for the streams that it follows.
+    A hint that a savepoint has undone costs a reader one look.
+    """
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    touches: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def send(self) -> None:
+        """In one message, or in a few where very many streams have changed."""
+        numbers, touches = list(self.numbers.items()), list(self.touches.items())
+        messages = []
+        for start in range(0, max(len(numbers), len(touches)), STREAMS_PER_MESSAGE):
+            some = slice(start, start + STREAMS_PER_MESSAGE)
+            told = [{"stream": stream, "facts": facts} for (stream, _), facts in touches[some]]
+            messages.append((HINTS, {"type": "stream.hints", "numbers": dict(numbers[some]), "touches": told}))
+        nudge(messages)
 
 
-def _announce(hints: Sequence[Mapping[str, Any]]) -> None:
-    nudge([(group_of(hint["stream"]), {"type": "stream.hint", **hint}) for hint in hints])
+def _after_commit(add: Callable[[_Hints], object]) -> None:
+    """Add to what the present transaction hints at; outside of one, that is sent at once."""
+    for entry in reversed(connection.run_on_commit):
+        hints = getattr(entry[1], "__self__", None)
+        if isinstance(hints, _Hints):
+            add(hints)
+            return
+    hints = _Hints()
+    add(hints)
+    transaction.on_commit(hints.send, robust=True)
 
 
 def nudge(messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     """Send channel-layer messages to groups. What does not arrive costs time only: every reader polls its rows too."""
+    if not messages:
+        return
     try:
-        async_to_sync(_send)(messages)
+        asyncio.run_coroutine_threadsafe(_send(messages), _voice()).result()
     except (OSError, RedisError) as error:
         logger.warning(
             "%d hints were not delivered, readers find the rows by polling: %s: %s",
@@ -214,3 +246,20 @@ async def _send(messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     async with asyncio.timeout(HINT_SECONDS):
         for group, message in messages:
             await layer.group_send(group, message)
+
+
+_voices: dict[int, asyncio.AbstractEventLoop] = {}
+_making_a_voice = threading.Lock()
+
+
+def _voice() -> asyncio.AbstractEventLoop:
+    """The event loop in which this process sends its hints, in a thread of its own, so that its connection stays."""
+    found = _voices.get(os.getpid())
+    if found is not None:
+        return found
+    with _making_a_voice:
+        if os.getpid() not in _voices:  # a thread is not inherited by a process that was forked
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="hints", daemon=True).start()
+            _voices[os.getpid()] = loop
+    return _voices[os.getpid()]

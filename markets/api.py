@@ -21,9 +21,9 @@ from laissez.events import Outbox, transact
 from laissez.sdk.contexts import Decision
 from markets import presentation
 from markets.models import PriceChange
-from markets.selectors import contexts, exchange, prices, receipts
+from markets.selectors import contexts, exchange, overview, prices, receipts
 from markets.selectors import jobs as seen_jobs
-from markets.services import advising, metering, submission
+from markets.services import advising, bulk, metering, submission
 from tenants.api import act_once, principal
 from tenants.auth import scope
 from workers.auth import HostAuthentication, IsHost, host_of
@@ -31,6 +31,8 @@ from workers.models import AcceleratorType, Cluster, Host, Job, Lease
 from workers.services import jobs, sync
 
 FIRST_YEAR, LAST_YEAR = 1970, 2999
+MINIMAL = "return=minimal"
+"""A preference of RFC 7240: whoever has it needs no more of an answer than what was changed."""
 
 
 class MarketsView(APIView):
@@ -39,8 +41,9 @@ class MarketsView(APIView):
     permission_classes = [scope("prices:read")]
 
     def get(self, request: Request) -> Response:
-        """Their names."""
-        return Response({"items": list(Cluster.objects.order_by("slug").values_list("slug", flat=True))})
+        """A page of their names, in the order of the alphabet."""
+        page = page_of(Cluster.objects.all(), request.query_params, order=("slug",))
+        return Response(page.as_json([cluster.slug for cluster in page.items]))
 
 
 class MarketView(APIView):
@@ -132,7 +135,7 @@ class JobsView(APIView):
             rows = rows.filter(Q(state=state))
         page = page_of(rows, request.query_params)
         now = clock.now()
-        return Response(page.as_json([presentation.job(seen_jobs.view(row, now=now), now=now) for row in page.items]))
+        return Response(page.as_json(presentation.jobs(overview.views_of(page.items, now=now, whole=True), now=now)))
 
     def post(self, request: Request) -> Response:
         """Queue a job, once per `Idempotency-Key`."""
@@ -220,13 +223,42 @@ class BidsView(APIView):
     permission_classes = [scope("bids:write")]
 
     def put(self, request: Request, job: str) -> Response:
-        """Replace it; `If-Match` guards against somebody else's change."""
-        found = submission.of_tenant(principal(request).tenant, job)
+        """Replace it; `If-Match` guards against somebody else's change.
+
+        Answered with the whole job; with `Prefer: return=minimal`, with its launch table and version alone, which
+        takes a third of the time.
+        """
+        tenant = principal(request).tenant
         version = _version(request.headers.get("If-Match"))
+        rows = _members(request, "rows").get("rows")
+        is_minimal = MINIMAL in request.headers.get("Prefer", "").replace(" ", "").lower().split(",")
+
+        def work(outbox: Outbox) -> dict[str, Any]:
+            written = submission.change_table_of(tenant, job, rows, expected_version=version, outbox=outbox)
+            return presentation.launch_table(written.job, written.table) if is_minimal else _job_json(written.job)
+
+        answer = act_once(request, work)
+        if is_minimal:
+            answer["Preference-Applied"] = MINIMAL
+        return answer
+
+
+class BulkBidsView(APIView):
+    """Bids of many jobs at once."""
+
+    permission_classes = [scope("bids:write")]
+
+    def post(self, request: Request) -> Response:
+        """Change at most 5,000 rows of launch tables in one transaction; each row is answered for by itself.
+
+        A row that is refused, with code, detail and pointer, takes the other rows of its job with it, and no other
+        job's. The answer is 200 as soon as the list as such can be read.
+        """
+        tenant = principal(request).tenant
         rows = _members(request, "rows").get("rows")
 
         def work(outbox: Outbox) -> dict[str, Any]:
-            return _job_json(submission.change_table(found, rows, expected_version=version, outbox=outbox))
+            return presentation.bulk_change(bulk.change_bids(tenant, rows, outbox=outbox))
 
         return act_once(request, work)
 

@@ -1,5 +1,7 @@
 """Rows as JSON: how prices, times and states look in every answer. Money as decimal strings, times in RFC 3339 UTC."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +10,10 @@ from markets.models import Bid
 from markets.selectors import rows as book
 from markets.selectors.exchange import Exchange, public, public_change
 from markets.selectors.jobs import JobView, explain
+from markets.selectors.tables import OpenRow
 from markets.services import metering
+from markets.services.bulk import Result
+from workers.models import Job
 from workers.selectors import rows as floor
 
 
@@ -34,8 +39,17 @@ def exchange(table: Exchange) -> dict[str, Any]:
 
 def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
     """A job with its reason, its costs and its history."""
+    return _job(seen, metering.running_costs(seen.leases, now))
+
+
+def jobs(seen: Sequence[JobView], *, now: datetime) -> list[dict[str, Any]]:
+    """Jobs of a list, each as `job` has it; no job adds a query."""
+    costs = metering.running_costs([lease for each in seen for lease in each.leases], now)
+    return [_job(each, costs) for each in seen]
+
+
+def _job(seen: JobView, costs: Mapping[int, int]) -> dict[str, Any]:
     row, primary = seen.job, seen.primary
-    costs = metering.running_costs(seen.leases, now)
     quote = None if primary is None else seen.table.row(primary.type.slug)
     return {
         "job": row.public_id,
@@ -47,7 +61,7 @@ def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
         "explanation": explain(seen),
         "holds": None if primary is None else primary.type.slug,
         "price_per_hour": None if quote is None else _price(quote.lease_price),
-        "cost": format_price(sum(costs.values())),
+        "cost": format_price(sum(costs[lease.pk] for lease in seen.leases)),
         "currency": "USD",
         "budget": None if row.budget_microdollars is None else format_price(row.budget_microdollars),
         "progress": row.progress,
@@ -80,6 +94,22 @@ def job(seen: JobView, *, now: datetime) -> dict[str, Any]:
         "leases": [floor.lease(lease) | {"cost": format_price(costs[lease.pk])} for lease in seen.leases],
         "migrations": [floor.migration(each) for each in seen.migrations],
         "checkpoints": [floor.checkpoint(each) for each in seen.checkpoints],
+    }
+
+
+def launch_table(row: Job, rows: Sequence[OpenRow]) -> dict[str, Any]:
+    """A job's launch table and its version, and nothing else of it."""
+    return {"job": row.public_id, "state": row.state, "version": row.version, "rows": [book.bid(bid) for bid in rows]}
+
+
+def bulk_change(results: Sequence[Result]) -> dict[str, Any]:
+    """What came of each row of a bulk change, in their order, and how many came to what."""
+    counts = Counter(result.state for result in results)
+    return {
+        "changed": counts["changed"],
+        "unchanged": counts["unchanged"],
+        "refused": counts["refused"],
+        "rows": [result.as_json() for result in results],
     }
 
 

@@ -11,6 +11,7 @@ urlpatterns = [
     path("api/v1/markets/<slug:cluster>/types/<slug:kind>/history", api.PriceHistoryView.as_view()),
     path("api/v1/markets/<slug:cluster>/types/<slug:kind>/price-changes", api.PriceChangesView.as_view()),
     path("api/v1/markets/<slug:cluster>/receipts/<int:number>", api.ReceiptView.as_view()),
+    path("api/v1/bids/bulk", api.BulkBidsView.as_view()),
     path("api/v1/jobs", api.JobsView.as_view()),
     path("api/v1/jobs/<str:job>", api.JobView.as_view()),
     path("api/v1/jobs/<str:job>/bids", api.BidsView.as_view()),

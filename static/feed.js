@@ -79,7 +79,7 @@ export class Feed {
   }
 
   #subscribe(stream, after) {
-    if (!this.#refused.has(stream)) this.#socket.send(JSON.stringify({ type: "subscribe", stream, after }));
+    if (!this.#refused.has(stream)) this.#socket.send(JSON.stringify({ type: "subscribe", stream, after, together: true }));
   }
 
   /** Leave this socket and try another one a little later. */
@@ -95,6 +95,7 @@ export class Feed {
     this.#heardAt = performance.now();
     this.#failures = 0;
     if (frame.type === "event") this.#event(frame);
+    else if (frame.type === "events") for (const event of frame.events) this.#event({ stream: frame.stream, event });
     else if (frame.type === "touched") this.#emit("feed:touched", frame);
     else if (frame.type === "subscribed") this.#subscribed(frame);
     else if (frame.type === "refused") this.#refuse(frame);

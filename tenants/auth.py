@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from django.db.models import Q
 from rest_framework import authentication, permissions
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from laissez import clock
 from laissez.credentials import digest, is_well_formed
 from tenants import selectors
 from tenants.models import ApiToken, Member, Tenant
@@ -80,16 +78,16 @@ def token_of(text: str) -> ApiToken:
     """
     if not is_well_formed(text, kind=TOKEN_KIND):
         raise AuthenticationFailed("This is not a token, or a part of it is missing.", "token_malformed")
-    token = ApiToken.objects.select_related("tenant").filter(digest=digest(text)).first()
-    if token is None:
+    found = selectors.token_of_digest(digest(text))
+    if found is None:
         raise AuthenticationFailed("There is no such token.", "token_unknown")
+    token, now = found
     if token.revoked_at is not None:
         raise AuthenticationFailed(f"The token {token.name!r} was revoked.", "token_revoked")
-    now = clock.now()
     if token.expires_at <= now:
         raise AuthenticationFailed(f"The token {token.name!r} has expired.", "token_expired")
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USE_STEP)
-    ApiToken.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+    if token.last_used_at is None or token.last_used_at < now - LAST_USE_STEP:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db import connection
 from django.db.models import Q, QuerySet, Sum
 
 from laissez.credentials import digest
 from laissez.errors import NotFound
+from laissez.records import columns, instance, width
 from tenants.models import Account, ApiToken, Entry, Hold, Invitation, Member, Tenant
 
 
@@ -110,6 +112,27 @@ def open_holds(tenant: Tenant) -> QuerySet[Hold]:
 def tokens(tenant: Tenant) -> QuerySet[ApiToken]:
     """Every token a tenant ever made, newest first."""
     return ApiToken.objects.filter(tenant=tenant).order_by("-id")
+
+
+def token_of_digest(text: str) -> tuple[ApiToken, datetime] | None:
+    """The token of a digest with its tenant, and the present time: whoever asks wants to know whether it is good.
+
+    Every request of a program begins with it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT clock_timestamp(), {columns(ApiToken, 'token')}, {columns(Tenant, 'tenant')}"  # noqa: S608
+            " FROM tenants_apitoken AS token JOIN tenants_tenant AS tenant ON tenant.id = token.tenant_id"
+            " WHERE token.digest = %s",
+            [text],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    split = 1 + width(ApiToken)
+    token = instance(ApiToken, row[1:split])
+    token.tenant = instance(Tenant, row[split:])
+    return token, row[0]
 
 
 def token_state(token: ApiToken, *, now: datetime) -> str:

@@ -1,7 +1,8 @@
 """A websocket of the feed. Who the caller is, a gate says; the rest is the same for browsers and programs.
 
-client: `subscribe{stream, after}`, `unsubscribe{stream}`
-server: `subscribed`, `event`, `touched`, `alive` every two seconds, `refused`
+client: `subscribe{stream, after, together}`, `unsubscribe{stream}`
+server: `subscribed`, `event`, `touched`, `alive` every two seconds, `refused`; for who subscribes with `together` true,
+`events` in place of `event`s that came at once
 close codes: 4400 malformed, 4401 not signed in any more, 4403 foreign origin, 4408 too slow; the client comes back
 with its cursors, and loses nothing.
 """
@@ -11,16 +12,14 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from channels.db import database_sync_to_async
-from django.conf import settings
 from django.db import Error as DatabaseFailure
 
 from laissez.errors import Refused
 from laissez.feed import replay, snapshots, streams
-from laissez.feed.hub import TRY_LATER, Gate, Hub, frame_of, hub, stop
+from laissez.feed.hub import TRY_LATER, Bundle, Gate, Hub, frame_of, hub, stop
 from laissez.feed.queues import Outgoing
 from laissez.feed.replay import MAX_PAGE, LostCursor, Range, Recorded
 from laissez.feed.streams import MAX_NAME_CHARACTERS, Reader
@@ -94,6 +93,7 @@ class Subscription:
 
     stream: str
     cursor: int
+    together: bool = False
     is_live: bool = False
     catching_up: "asyncio.Task[None] | None" = None
 
@@ -153,12 +153,20 @@ class Socket:
 
     # What the hub tells
 
-    def hear(self, stream: str, seq: int, text: str, key: Hashable | None) -> None:
-        """An event of a stream; one that is still catching up reads it for itself."""
-        found = self._followed.get(stream)
-        if found is None or not found.is_live or seq <= found.cursor:
+    def hear(self, bundle: Bundle) -> None:
+        """The newest events of a stream; a subscription that is still catching up reads them for itself."""
+        found = self._followed.get(bundle.stream)
+        if found is None or not found.is_live or bundle.last <= found.cursor:
             return
-        found.cursor = seq
+        if found.together and found.cursor < bundle.first:
+            self._put(*bundle.together)
+        else:
+            for seq, text, key in bundle.singly:
+                if seq > found.cursor:
+                    self._put(text, key)
+        found.cursor = bundle.last
+
+    def _put(self, text: str, key: Hashable | None) -> None:
         self._enqueue(self._outgoing.put(text) if key is None else self._outgoing.put_price(text, key))
 
     def touch(self, stream: str, text: str, key: Hashable) -> None:
@@ -218,7 +226,7 @@ class Socket:
         try:
             match frame.get("type"):
                 case "subscribe":
-                    await self._subscribe(stream, _after(frame.get("after")))
+                    await self._subscribe(stream, _after(frame.get("after")), together=_flag(frame, "together"))
                 case "unsubscribe":
                     await self._drop(stream)
                 case _:
@@ -226,14 +234,14 @@ class Socket:
         except Refused as refusal:
             self._refuse(stream, refusal)
 
-    async def _subscribe(self, stream: str, after: int | None) -> None:
+    async def _subscribe(self, stream: str, after: int | None, *, together: bool) -> None:
         await self._drop(stream)
         if len(self._followed) >= MAX_SUBSCRIPTIONS:
             detail = f"{MAX_SUBSCRIPTIONS} streams are followed here already; unsubscribe from one first."
             raise Refused("too_many_subscriptions", detail)
         held = await self._admitted(stream, after)
         cursor = held.last if after is None else after
-        found = self._followed[stream] = Subscription(stream, cursor)
+        found = self._followed[stream] = Subscription(stream, cursor, together)
         self._say({"type": "subscribed", "stream": stream, "after": cursor, "last": held.last})
         self._hub.follow(self, stream, last=held.last)
         if cursor >= self._hub.cursor_of(stream):
@@ -256,7 +264,7 @@ class Socket:
             return
         if found.catching_up is not None:
             await stop(found.catching_up)
-        await self._hub.unfollow(self, stream)
+        self._hub.unfollow(self, stream)
 
     async def _catch_up(self, found: Subscription) -> None:
         """Read page after page, no faster than they are sent, until the tail's end is reached."""
@@ -281,15 +289,14 @@ class Socket:
             if not events or events[0].seq != found.cursor + 1:
                 return False
             for event in events:
-                text, _ = frame_of(event, retention=timedelta(days=settings.EVENT_RETENTION_DAYS))
-                self._enqueue(self._outgoing.put(text))
+                self._enqueue(self._outgoing.put(frame_of(event).text))
             found.cursor = events[-1].seq
         return True
 
     async def _fell_behind(self, found: Subscription) -> None:
         """What it was about to read has been purged meanwhile."""
         del self._followed[found.stream]
-        await self._hub.unfollow(self, found.stream)
+        self._hub.unfollow(self, found.stream)
         self._refuse(found.stream, replay.gone(found.stream, await _range(found.stream)))
 
     # What it is told
@@ -331,6 +338,13 @@ def _after(value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**62:
         raise Refused("malformed", "after is neither null nor a whole number from 0.", "/after")
+    return value
+
+
+def _flag(frame: Mapping[str, Any], name: str) -> bool:
+    value = frame.get(name, False)
+    if not isinstance(value, bool):
+        raise Refused("malformed", f"{name} is neither true nor false.", f"/{name}")
     return value
 
 

@@ -1,5 +1,6 @@
 """One process's ears: one tail per stream that any of its sockets follows, and one channel for all their hints.
 
+All hubs of an installation hear the same few messages, one or so per commit, and pick out the streams that they follow.
 A hint, or five seconds without one, makes the tails read what follows their cursors, all in one query; what they find
 goes to every socket that follows the stream. Who may still listen is asked for all sockets at once.
 
@@ -9,10 +10,12 @@ A hub belongs to one event loop; it comes with the first socket and goes with th
 import asyncio
 import json
 import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
@@ -23,7 +26,7 @@ from django.db import Error as DatabaseFailure
 from redis.exceptions import RedisError
 
 from laissez import clock
-from laissez.events import group_of
+from laissez.events import HINTS
 from laissez.feed import envelopes, replay, vocabulary
 from laissez.feed.replay import MAX_PAGE, Recorded
 from laissez.feed.streams import Reader
@@ -37,7 +40,10 @@ RETRY_SECONDS = 1.0
 STOP_SECONDS = 0.1
 TRY_LATER = 1013
 GROUP_SECONDS = 1.0
-"""The most that joining or leaving a group may take: where the channel layer hangs, the tails go on by polling."""
+"""The most that joining or leaving the hints may take: where the channel layer hangs, the tails go on by polling."""
+
+EVENTS_TOGETHER = 100
+"""The most events in one frame."""
 
 QUERIES_AT_ONCE = 4
 """Sockets' own queries that run or wait at the same time; the tails and the checks wait behind no more than these."""
@@ -65,8 +71,8 @@ class Listener(Protocol):
     gate: Gate
     credential: str | None
 
-    def hear(self, stream: str, seq: int, text: str, key: Hashable | None) -> None:
-        """Take an event of a stream; a key says that it coalesces."""
+    def hear(self, bundle: "Bundle") -> None:
+        """Take the newest events of a stream."""
 
     def touch(self, stream: str, text: str, key: Hashable) -> None:
         """Take a hint that something without a number has changed."""
@@ -87,7 +93,43 @@ class Tail:
 
     cursor: int
     listeners: set[Listener] = field(default_factory=set)
-    joined: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event as every socket is sent it. `envelope` is its JSON; a key says that it coalesces, and with what."""
+
+    stream: str
+    seq: int
+    envelope: str
+    key: Hashable | None
+
+    @property
+    def text(self) -> str:
+        """A frame of its own."""
+        return f'{{"type": "event", "stream": {json.dumps(self.stream)}, "event": {self.envelope}}}'
+
+
+class Bundle:
+    """Events of one stream that were read together, in order: written down once for all sockets, however many."""
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self.stream = frames[0].stream
+        self.first, self.last = frames[0].seq, frames[-1].seq
+        self.frames = frames
+
+    @cached_property
+    def singly(self) -> list[tuple[int, str, Hashable | None]]:
+        """A frame for each event: its number, its text, and the key under which it coalesces."""
+        return [(frame.seq, frame.text, frame.key) for frame in self.frames]
+
+    @cached_property
+    def together(self) -> tuple[str, Hashable | None]:
+        """One frame for all of them; it coalesces with one of the same subjects, if all of them do."""
+        envelopes_json = ", ".join(frame.envelope for frame in self.frames)
+        text = f'{{"type": "events", "stream": {json.dumps(self.stream)}, "events": [{envelopes_json}]}}'
+        keys = frozenset(frame.key for frame in self.frames)
+        return text, None if None in keys else keys
 
 
 async def stop(*tasks: "asyncio.Task[None]") -> None:
@@ -108,6 +150,8 @@ class Hub:
         self._due: set[str] = set()
         self._wake = asyncio.Event()
         self._channel = ""
+        self._joining = asyncio.Lock()
+        self._is_joined = False
         self._tasks: list[asyncio.Task[None]] = []
         self._read_at: tuple[datetime, float] | None = None
         self.turns = asyncio.Semaphore(QUERIES_AT_ONCE)
@@ -125,11 +169,12 @@ class Hub:
         """A socket has closed; with the last one the hub stops."""
         self._listeners.discard(listener)
         for stream in [name for name, tail in self._tails.items() if listener in tail.listeners]:
-            await self.unfollow(listener, stream)
+            self.unfollow(listener, stream)
         if self._listeners:
             return
         if _hubs.get(loop := asyncio.get_running_loop()) is self:
             del _hubs[loop]
+        await self._leave()
         await stop(*self._tasks)
 
     def __len__(self) -> int:
@@ -147,7 +192,7 @@ class Hub:
         tail.listeners.add(listener)
         self._mark(stream)
 
-    async def unfollow(self, listener: Listener, stream: str) -> None:
+    def unfollow(self, listener: Listener, stream: str) -> None:
         """Give it no more; a stream that nobody follows is forgotten."""
         tail = self._tails.get(stream)
         if tail is None:
@@ -155,7 +200,6 @@ class Hub:
         tail.listeners.discard(listener)
         if not tail.listeners:
             del self._tails[stream]
-            await self._leave(stream)
 
     def cursor_of(self, stream: str) -> int:
         """The last number that a stream's tail has passed on."""
@@ -180,15 +224,12 @@ class Hub:
         if layer is None:
             await asyncio.sleep(POLL_SECONDS)
             return
-        if not self._channel:
-            self._channel = await layer.new_channel("feed.")
-            self._mark(*self._tails)
+        await self._join()
         message = await layer.receive(self._channel)
-        stream = message.get("stream", "")
-        if message["type"] == "stream.touch":
-            self._touched(stream, message["facts"])
-        elif stream in self._tails and message["seq"] > self._tails[stream].cursor:
-            self._mark(stream)
+        numbers = message.get("numbers", {})
+        self._mark(*(name for name in self._tails.keys() & numbers.keys() if numbers[name] > self._tails[name].cursor))
+        for touch in message.get("touches", ()):
+            self._touched(touch["stream"], touch["facts"])
 
     async def _read(self) -> None:
         """Read what is due, once more as soon as something is due again."""
@@ -197,24 +238,26 @@ class Hub:
         due = [stream for stream in self._due if stream in self._tails]
         self._due.clear()
         try:
-            await self._join(due)
+            await self._join()
         finally:
             found = await _following({stream: self._tails[stream].cursor for stream in due if stream in self._tails})
             self._pass_on(found)
 
     def _pass_on(self, events: list[Recorded]) -> None:
-        retention = timedelta(days=settings.EVENT_RETENTION_DAYS)
-        counts: dict[str, int] = defaultdict(int)
-        for event in events:
-            tail = self._tails.get(event.stream)
-            counts[event.stream] += 1
-            if tail is None or event.seq <= tail.cursor:
-                continue
-            tail.cursor = event.seq
-            text, key = frame_of(event, retention=retention)
-            for listener in list(tail.listeners):
-                listener.hear(event.stream, event.seq, text, key)
-        self._mark(*(stream for stream, count in counts.items() if count == MAX_PAGE))
+        for stream, group in groupby(events, key=attrgetter("stream")):
+            told = list(group)
+            if len(told) == MAX_PAGE:
+                self._mark(stream)
+            tail = self._tails.get(stream)
+            fresh = [] if tail is None else [event for event in told if event.seq > tail.cursor]
+            for start in range(0, len(fresh), EVENTS_TOGETHER):
+                self._tell(stream, [frame_of(event) for event in fresh[start : start + EVENTS_TOGETHER]])
+
+    def _tell(self, stream: str, frames: Sequence[Frame]) -> None:
+        tail, bundle = self._tails[stream], Bundle(frames)
+        tail.cursor = bundle.last
+        for listener in list(tail.listeners):
+            listener.hear(bundle)
 
     async def _breathe(self) -> None:
         """Tell every socket the time, from the database's clock as last read."""
@@ -228,13 +271,12 @@ class Hub:
             listener.alive(text)
 
     async def _poll(self) -> None:
-        """Look at every stream without having been told to, and be in every group again."""
+        """Look at every stream without having been told to, and join the hubs of this installation again."""
         await self._read_clock()
         if cursors := {name: tail.cursor for name, tail in self._tails.items()}:
             for stream in await _rewound(cursors):
                 self._send_away(stream)
-        for tail in self._tails.values():
-            tail.joined = False
+        self._is_joined = False
         self._mark(*self._tails)
         await asyncio.sleep(POLL_SECONDS)
 
@@ -274,27 +316,27 @@ class Hub:
             self._due.update(names)
             self._wake.set()
 
-    async def _join(self, names: Iterable[str]) -> None:
-        """Be in the groups of these streams. Joining again costs nothing where the channel layer remembers."""
+    async def _join(self) -> None:
+        """Be told all hints. Joining again costs nothing where the channel layer remembers."""
         layer = get_channel_layer()
-        if layer is None or not self._channel:
+        if layer is None or self._is_joined:
             return
-        for stream in names:
-            tail = self._tails.get(stream)
-            if tail is not None and not tail.joined:
-                async with asyncio.timeout(GROUP_SECONDS):
-                    await layer.group_add(group_of(stream), self._channel)
-                tail.joined = True
+        async with asyncio.timeout(GROUP_SECONDS), self._joining:
+            if not self._channel:
+                self._channel = await layer.new_channel("feed.")
+                self._mark(*self._tails)
+            await layer.group_add(HINTS, self._channel)
+            self._is_joined = True
 
-    async def _leave(self, stream: str) -> None:
+    async def _leave(self) -> None:
         layer = get_channel_layer()
         if layer is None or not self._channel:
             return
         try:
             async with asyncio.timeout(GROUP_SECONDS):
-                await layer.group_discard(group_of(stream), self._channel)
+                await layer.group_discard(HINTS, self._channel)
         except FAILURES as error:
-            logger.warning("A group was not left, its hints are ignored: %s: %s", type(error).__name__, error)
+            logger.warning("The hints were not left, they are ignored: %s: %s", type(error).__name__, error)
 
 
 _hubs: "WeakKeyDictionary[asyncio.AbstractEventLoop, Hub]" = WeakKeyDictionary()
@@ -305,12 +347,12 @@ def hub() -> Hub:
     return _hubs.setdefault(asyncio.get_running_loop(), Hub())
 
 
-def frame_of(event: Recorded, *, retention: timedelta) -> tuple[str, Hashable | None]:
-    """An event's frame, the same for every socket, and the key under which it coalesces, if it does."""
-    body = {"type": "event", "stream": event.stream, "event": envelopes.envelope(event, retention=retention)}
+def frame_of(event: Recorded) -> Frame:
+    """An event as sockets are sent it."""
+    envelope = envelopes.envelope(event, retention=timedelta(days=settings.EVENT_RETENTION_DAYS))
     found = vocabulary.known(event.type)
     key = (event.stream, event.subject) if found is not None and found.coalesces else None
-    return json.dumps(body), key
+    return Frame(event.stream, event.seq, json.dumps(envelope), key)
 
 
 @database_sync_to_async

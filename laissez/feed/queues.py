@@ -24,7 +24,7 @@ class Outgoing:
         self._frames: dict[int, _Waiting] = {}
         self._newest: dict[Hashable, int] = {}
         self._next = 0
-        self._changed = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -58,12 +58,12 @@ class Outgoing:
     async def filled(self) -> None:
         """Wait until something is there to send."""
         while not self._frames:
-            await self._changed.wait()
+            await self._change()
 
     async def drained(self) -> int:
         """Wait until at most half is taken up, and say how much history may be put in at once: a quarter."""
         while len(self._frames) > self._limit // 2:
-            await self._changed.wait()
+            await self._change()
         return max(1, self._limit // 4)
 
     def _append(self, text: str, key: Hashable | None) -> bool:
@@ -81,7 +81,14 @@ class Outgoing:
         if number is not None:
             del self._frames[number]
 
+    async def _change(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
     def _tell(self) -> None:
         """Wake whoever waits; each looks again for itself."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from laissez.sdk import archive, event_commands, jobfile, pages, profiles, token_commands
+from laissez.sdk import archive, bid_commands, event_commands, jobfile, pages, profiles, token_commands
 from laissez.sdk.client import Client, JsonObject, LaissezError, NotAuthenticated
 from laissez.sdk.session import JOB_FAILED, USAGE, Session, TimedOut, connect, explained, fail, session_command
 
@@ -280,6 +280,12 @@ def changed_rows(
         for row in rows
         if row["accelerator_type"] not in dropped
     ]
+
+
+# Bids of many jobs
+
+
+cli.add_command(bid_commands.bids)
 
 
 # Tokens

@@ -138,8 +138,8 @@ class Client:
     # The market
 
     def clusters(self) -> list[str]:
-        """The slugs of all clusters."""
-        return [str(item["cluster"] if isinstance(item, dict) else item) for item in self._get("markets")["items"]]
+        """The names of the clusters."""
+        return list(self._pages("markets"))
 
     def market(self, cluster: str) -> JsonObject:
         """The exchange of one cluster: `types`, each with its prices and units, and the age of what it says."""
@@ -175,13 +175,7 @@ class Client:
 
     def jobs(self) -> Iterator[JsonObject]:
         """All jobs of the tenant, newest first, page by page."""
-        cursor: str | None = None
-        while True:
-            page = self._get("jobs", params={"cursor": cursor} if cursor else None)
-            yield from page["items"]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return
+        return self._pages("jobs")
 
     def job(self, job: str) -> JsonObject:
         """One job: state, explanation, rows, leases, migrations, checkpoints, cost."""
@@ -215,17 +209,19 @@ class Client:
         """Replaces the launch table's prices: rows of accelerator_type, max_price_per_hour, keep_price_per_hour."""
         return self._request("PUT", f"jobs/{job}/bids", json={"rows": rows})
 
+    def change_bids(self, rows: list[JsonObject], *, dry_run: bool = False) -> JsonObject:
+        """Changes rows of launch tables of many jobs: job, accelerator_type, max_price_per_hour, keep_price_per_hour.
+
+        Takes at most 5,000 and answers changed, unchanged, refused, and `rows` with what came of each, in their order.
+        The rows of one job stand or fall together.
+        """
+        return self._post("bids/bulk", json={"rows": rows}, params={"dry_run": "true"} if dry_run else None)
+
     # Tokens
 
     def tokens(self) -> Iterator[JsonObject]:
         """All tokens of the tenant, newest first, page by page; never their secrets."""
-        cursor: str | None = None
-        while True:
-            page = self._get("tokens", params={"cursor": cursor} if cursor else None)
-            yield from page["items"]
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return
+        return self._pages("tokens")
 
     def make_token(self, name: str, *, scopes: list[str] | None = None, days: int | None = None) -> JsonObject:
         """A new token, which can do no more than this client's own. `secret` in the answer is shown this once."""
@@ -241,6 +237,16 @@ class Client:
         return self._post(f"tokens/{token}/roll", json={} if hours is None else {"hours": hours})
 
     # Carrying
+
+    def _pages(self, path: str) -> Iterator[Any]:
+        """The items of a list, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self._get(path, params={"cursor": cursor} if cursor else None)
+            yield from page["items"]
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return
 
     def _get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
         return self._request("GET", path, params=params)

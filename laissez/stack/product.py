@@ -84,7 +84,7 @@ def web(listener: socket.socket, environment: Mapping[str, str]) -> ProcessSpec:
     """The web process: pages, API, websockets."""
     command = (
         sys.executable, "-m", "uvicorn", "laissez.asgi:application", "--fd", str(listener.fileno()),
-        "--ws", "websockets-sansio", "--lifespan", "off", "--ws-max-size", "65536",
+        "--ws", "websockets-sansio", "--ws-per-message-deflate", "false", "--lifespan", "off", "--ws-max-size", "65536",
         "--timeout-graceful-shutdown", "3", "--no-access-log", "--log-level", "warning",
     )  # fmt: skip
     return ProcessSpec(

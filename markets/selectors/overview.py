@@ -7,23 +7,24 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeVar
 
-from django.db.models import Model
+from django.db.models import Count, Model, QuerySet
 
 from markets.models import Award, Bid, Notice
 from markets.selectors import exchange
 from markets.selectors.exchange import Exchange, ExchangeRow
 from markets.selectors.jobs import JobView
 from tenants.models import Tenant
-from workers.models import Cluster, Job, Lease, Migration
+from workers.models import Checkpoint, Cluster, Job, Lease, Migration
 
 M = TypeVar("M", bound=Model)
 MOST_BIDS = 200
 
 
-def views_of(jobs: Sequence[Job], *, now: datetime) -> list[JobView]:
-    """Each job with what its line in a list shows, in the same order; checkpoints are left out.
+def views_of(jobs: Sequence[Job], *, now: datetime, whole: bool = False) -> list[JobView]:
+    """Each job with what its line in a list shows, in the same order. The jobs come from `jobs.visible_to`, scoped.
 
-    The jobs come from `jobs.visible_to`, which has scoped them.
+    Args:
+        whole: with the checkpoints too, which no line shows.
     """
     tables = {cluster: exchange.of(cluster, now=now) for cluster in {job.cluster for job in jobs}}
     bids = _by_job(Bid.objects.filter(job__in=jobs, closed_at=None).select_related("type").order_by("position"))
@@ -32,6 +33,8 @@ def views_of(jobs: Sequence[Job], *, now: datetime) -> list[JobView]:
     migrations = _by_job(moves.order_by("id"))
     awards = _by_job(Award.objects.filter(job__in=jobs, state=Award.State.WAITING).select_related("type"))
     notices = _by_job(Notice.objects.filter(job__in=jobs, state=Notice.State.OPEN).select_related("lease__type"))
+    committed = Checkpoint.objects.filter(job__in=jobs if whole else []).select_related("lease__type")
+    checkpoints = _by_job(committed.order_by("id"))
     return [
         JobView(
             job=job,
@@ -39,7 +42,7 @@ def views_of(jobs: Sequence[Job], *, now: datetime) -> list[JobView]:
             bids=bids[job.pk],
             leases=leases[job.pk],
             migrations=migrations[job.pk],
-            checkpoints=[],
+            checkpoints=checkpoints[job.pk],
             award=next(iter(awards[job.pk]), None),
             notice=next(iter(notices[job.pk]), None),
         )
@@ -53,6 +56,11 @@ def _by_job(rows: Iterable[M]) -> defaultdict[int, list[M]]:
     for row in rows:
         grouped[row.job_id].append(row)  # type: ignore[attr-defined]  # every model asked for here has one
     return grouped
+
+
+def counts_by_state(jobs: "QuerySet[Job]") -> dict[str, int]:
+    """How many of some jobs are in each state in which there are any; the database counts."""
+    return dict(jobs.order_by().values_list("state").annotate(Count("id")))
 
 
 class Standing(StrEnum):

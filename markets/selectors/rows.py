@@ -5,10 +5,11 @@ from typing import Any
 from laissez.clock import rfc3339
 from markets.engine.money import format_price
 from markets.models import Award, Bid, Notice
+from markets.selectors.tables import OpenRow
 from workers.selectors.rows import time_or_null
 
 
-def bid(row: Bid) -> dict[str, Any]:
+def bid(row: Bid | OpenRow) -> dict[str, Any]:
     """A row of the job's own launch table, by its public id."""
     return {
         "bid": row.public_id,

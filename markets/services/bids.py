@@ -1,18 +1,23 @@
-"""Writing the launch table. A change closes a row and opens one, so that history is kept and ties keep their order.
+"""Writing launch tables. A change closes a row and opens one, so that history is kept and ties keep their order.
 
-Bids are written without the cluster's lock: a tick reads them as of its own snapshot. Callers hold the job's lock.
+Bids are written without the cluster's lock: a tick reads them as of its own snapshot. Callers hold the jobs' locks.
+One job's change is a change of many with one in it: two statements, whatever their number.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db import connection
+
 from laissez.errors import Fault, Invalid
 from laissez.events import Outbox
+from laissez.ids import new_id
 from markets.engine.money import format_price, parse_price
 from markets.models import Bid
 from markets.selectors import rows as as_rows
-from tenants.models import CurrentTransaction
+from markets.selectors import tables
+from markets.selectors.tables import OpenRow
 from workers.models import AcceleratorType, Cluster, Job
 
 CAP = "cap"
@@ -28,12 +33,31 @@ class TableRow:
     keep_price: int | None
 
 
-def parse_table(rows: object, cluster: Cluster, *, at: str = "/rows") -> list[TableRow]:
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A launch table as it is and as it is to be."""
+
+    job: Job
+    present: Sequence[OpenRow]
+    wanted: Sequence[TableRow]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to write."""
+        return len(self.present) != len(self.wanted) or any(
+            not _is_same(row, place, self.wanted[place]) for place, row in enumerate(self.present)
+        )
+
+
+def parse_table(
+    rows: object, cluster: Cluster, *, at: str = "/rows", types: Mapping[str, AcceleratorType] | None = None
+) -> list[TableRow]:
     """Check a launch table as submitted against its cluster.
 
     Args:
         rows: a list of objects with accelerator_type, max_price_per_hour and optionally keep_price_per_hour.
         at: the JSON pointer of the list, for the faults.
+        types: the cluster's types by name, where the caller has read them.
 
     Raises:
         Invalid: with every fault, each naming its row and field.
@@ -42,7 +66,8 @@ def parse_table(rows: object, cluster: Cluster, *, at: str = "/rows") -> list[Ta
         raise Invalid([Fault("empty_table", "The launch table has no row; give at least one accelerator type.", at)])
     if len(rows) > MAX_ROWS:
         raise Invalid([Fault("too_many_rows", f"The launch table has {len(rows)} rows; at most {MAX_ROWS} fit.", at)])
-    types = {row.slug: row for row in AcceleratorType.objects.filter(cluster=cluster)}
+    if types is None:
+        types = {row.slug: row for row in tables.types_in([cluster.pk]).values()}
     faults: list[Fault] = []
     seen: dict[str, int] = {}
     table = [
@@ -81,7 +106,7 @@ def _parse_row(
     keep, keep_ok = _price(given, "keep_price_per_hour", place, at, faults, required=False)
     if not (ok and keep_ok):
         return None
-    faults.extend(_price_faults(found, highest, keep, place, at))
+    faults.extend(price_faults(found, highest, keep, place, at))
     return TableRow(type=found, max_price=highest, keep_price=keep)
 
 
@@ -112,7 +137,8 @@ def _price(
         return None, False
 
 
-def _price_faults(found: AcceleratorType, highest: int | None, keep: int | None, place: int, at: str) -> list[Fault]:
+def price_faults(found: AcceleratorType, highest: int | None, keep: int | None, place: int, at: str) -> list[Fault]:
+    """What is wrong with the prices of the row at a place, of which `at` is the JSON pointer."""
     faults = []
     if highest is not None and highest < found.base_price_per_hour:
         detail = (
@@ -129,26 +155,39 @@ def _price_faults(found: AcceleratorType, highest: int | None, keep: int | None,
     return faults
 
 
-def replace_table(job: Job, table: Sequence[TableRow], *, origin: Bid.Origin, outbox: Outbox) -> int:
-    """Make the launch table exactly these rows. A row whose value is unchanged keeps the moment it was accepted.
+def present_tables(jobs: Sequence[Job]) -> dict[int, list[OpenRow]]:
+    """The open launch tables of jobs by the job's id."""
+    types = tables.types_in({job.cluster_id for job in jobs})
+    return tables.open_rows([job.pk for job in jobs], types)
 
-    Returns:
-        How many rows were closed or opened.
-    """
+
+def replace_table(job: Job, table: Sequence[TableRow], *, origin: Bid.Origin, outbox: Outbox) -> int:
+    """Make one launch table exactly these rows; see `replace_tables`."""
+    present = present_tables([job]).get(job.pk, ())
+    (written,) = replace_tables([Rewrite(job, present, table)], origin=origin, outbox=outbox)
+    return len(written.closed) + len(written.opened)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of a launch table: the rows that left the book, those that entered it, and all that it has now."""
+
+    job: Job
+    closed: Sequence[OpenRow]
+    opened: Sequence[OpenRow]
+    table: Sequence[OpenRow]
+
+
+def replace_tables(rewrites: Sequence[Rewrite], *, origin: Bid.Origin, outbox: Outbox) -> list[Written]:
+    """Make launch tables exactly the wanted rows. A row whose value is unchanged keeps the moment it was accepted."""
     now = outbox.now()
-    present = {bid.type_id: bid for bid in _open(job)}
-    wanted = {row.type.pk: (place, row) for place, row in enumerate(table)}
-    leaving = [bid for type_id, bid in present.items() if not _is_same(bid, wanted.get(type_id))]
-    _close(job, leaving, outbox)
-    kept = {bid.type_id for bid in present.values()} - {bid.type_id for bid in leaving}
-    opened = [
-        _new(job, row, place, origin, _accepted(present.get(type_id), row, now), now)
-        for type_id, (place, row) in wanted.items()
-        if type_id not in kept
-    ]
-    Bid.objects.bulk_create(opened)
-    _tell(job, opened, "opened", outbox)
-    return len(leaving) + len(opened)
+    changes = [_change(rewrite, origin, now) for rewrite in rewrites]
+    _close([row for change in changes for row in change.closed], now)
+    _open([(change.job, row) for change in changes for row in change.opened], now)
+    for change in changes:
+        _tell(change.job, change.closed, "closed", outbox)
+        _tell(change.job, change.opened, "opened", outbox)
+    return changes
 
 
 def change_prices(job: Job, prices: Mapping[str, int], *, origin: Bid.Origin, outbox: Outbox) -> int:
@@ -162,64 +201,102 @@ def change_prices(job: Job, prices: Mapping[str, int], *, origin: Bid.Origin, ou
     Raises:
         Invalid: a named type is not in the launch table.
     """
-    table = []
-    unknown = set(prices)
-    for bid in _open(job):
-        unknown.discard(bid.type.slug)
-        highest = prices.get(bid.type.slug, bid.max_price_per_hour)
-        keep = bid.keep_price_per_hour
-        if keep is not None and (highest is None or keep < highest):
-            keep = None
-        table.append(TableRow(type=bid.type, max_price=highest, keep_price=keep))
+    present = present_tables([job]).get(job.pk, [])
+    unknown = set(prices) - {row.type.slug for row in present}
     if unknown:
         names = ", ".join(sorted(unknown))
         raise Invalid([Fault("unknown_row", f"The launch table has no row for {names}.", "/bids")])
-    return replace_table(job, table, origin=origin, outbox=outbox) // 2
+    table = [repriced(row, prices.get(row.type.slug, row.max_price_per_hour)) for row in present]
+    (written,) = replace_tables([Rewrite(job, present, table)], origin=origin, outbox=outbox)
+    return len(written.opened)
+
+
+def repriced(row: OpenRow, highest: int | None) -> TableRow:
+    """A row with a new maximum, None for the cap; its keep price falls away where that is less."""
+    keep = row.keep_price_per_hour
+    if keep is not None and (highest is None or keep < highest):
+        keep = None
+    return TableRow(type=row.type, max_price=highest, keep_price=keep)
 
 
 def close_all(job: Job, *, outbox: Outbox) -> None:
     """Take a job out of the book for good."""
-    _close(job, _open(job), outbox)
+    present = present_tables([job]).get(job.pk, [])
+    _close(present, outbox.now())
+    _tell(job, present, "closed", outbox)
 
 
-def _open(job: Job) -> list[Bid]:
-    return list(Bid.objects.filter(job=job, closed_at=None).select_related("type").order_by("position"))
+def _change(rewrite: Rewrite, origin: Bid.Origin, now: datetime) -> Written:
+    former = {row.type.pk: row for row in rewrite.present}
+    table, opened = [], []
+    for place, wanted in enumerate(rewrite.wanted):
+        row = former.get(wanted.type.pk)
+        if row is None or not _is_same(row, place, wanted):
+            row = _new(wanted, place, origin, row, now)
+            opened.append(row)
+        else:
+            del former[wanted.type.pk]
+        table.append(row)
+    return Written(rewrite.job, list(former.values()), opened, table)
 
 
-def _close(job: Job, rows: Sequence[Bid], outbox: Outbox) -> None:
-    if rows:
-        Bid.objects.filter(pk__in=[bid.pk for bid in rows], closed_at=None).update(
-            closed_at=outbox.now(), closed_in=CurrentTransaction()
-        )
-        _tell(job, rows, "closed", outbox)
+def _is_same(row: OpenRow, place: int, wanted: TableRow) -> bool:
+    return (row.type.pk, row.position, row.max_price_per_hour, row.keep_price_per_hour) == (
+        wanted.type.pk, place, wanted.max_price, wanted.keep_price,
+    )  # fmt: skip
 
 
-def _tell(job: Job, rows: Sequence[Bid], change: str, outbox: Outbox) -> None:
-    for bid in rows:
-        outbox.add(f"job:{job.public_id}", f"org.laissez.market.bid.{change}.v1", bid.public_id, as_rows.bid(bid))
-
-
-def _is_same(bid: Bid, wanted: tuple[int, TableRow] | None) -> bool:
-    if wanted is None:
-        return False
-    place, row = wanted
-    return (bid.position, bid.max_price_per_hour, bid.keep_price_per_hour) == (place, row.max_price, row.keep_price)
-
-
-def _accepted(former: Bid | None, row: TableRow, now: datetime) -> datetime:
-    unchanged = former is not None and former.max_price_per_hour == row.max_price
-    return former.accepted_at if former is not None and unchanged else now
-
-
-def _new(job: Job, row: TableRow, place: int, origin: Bid.Origin, accepted_at: datetime, now: datetime) -> Bid:
-    return Bid(
-        cluster_id=job.cluster_id,
-        job=job,
-        type=row.type,
+def _new(wanted: TableRow, place: int, origin: Bid.Origin, former: OpenRow | None, now: datetime) -> OpenRow:
+    keeps_its_moment = former is not None and former.max_price_per_hour == wanted.max_price
+    return OpenRow(
+        id=None,
+        public_id=new_id("bid"),
+        type=wanted.type,
         position=place,
-        max_price_per_hour=row.max_price,
-        keep_price_per_hour=row.keep_price,
-        origin=origin,
-        accepted_at=accepted_at,
-        opened_at=now,
+        max_price_per_hour=wanted.max_price,
+        keep_price_per_hour=wanted.keep_price,
+        origin=origin.value,
+        accepted_at=former.accepted_at if former is not None and keeps_its_moment else now,
     )
+
+
+_CLOSE = """
+    UPDATE markets_bid SET closed_at = %s, closed_in = pg_current_xact_id()::text::bigint
+    WHERE id = ANY(%s) AND closed_at IS NULL
+"""
+_OPEN = """
+    INSERT INTO markets_bid (
+        public_id, cluster_id, job_id, type_id, "position", max_price_per_hour, keep_price_per_hour, origin,
+        accepted_at, accelerator_count, opened_at
+    )
+    SELECT row.*, 1, %s
+    FROM unnest(
+        %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[], %s::text[],
+        %s::timestamptz[]
+    ) AS row
+"""
+
+
+def _close(rows: Sequence[OpenRow], now: datetime) -> None:
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(_CLOSE, [now, [row.id for row in rows]])
+
+
+def _open(rows: Sequence[tuple[Job, OpenRow]], now: datetime) -> None:
+    if not rows:
+        return
+    figures = [
+        (
+            row.public_id, job.cluster_id, job.pk, row.type.pk, row.position, row.max_price_per_hour,
+            row.keep_price_per_hour, row.origin, row.accepted_at,
+        )
+        for job, row in rows
+    ]  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN, [now, *map(list, zip(*figures, strict=True))])
+
+
+def _tell(job: Job, rows: Sequence[OpenRow], change: str, outbox: Outbox) -> None:
+    for row in rows:
+        outbox.add(f"job:{job.public_id}", f"org.laissez.market.bid.{change}.v1", row.public_id, as_rows.bid(row))

@@ -3,7 +3,7 @@
 What a hold covers is spent without further asking: the minute not yet billed, the notice, and the saving of state.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from django.conf import settings
 
@@ -11,9 +11,9 @@ from laissez.errors import Refused
 from laissez.events import Outbox
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Bid
-from tenants.models import Hold
+from tenants.models import Hold, Tenant
 from tenants.services import ledger
-from workers.models import Job
+from workers.models import AcceleratorType, Job
 from workers.services.leases import CLOSING_GRACE_SECONDS
 
 SLICE_SECONDS = 60
@@ -25,7 +25,12 @@ def needed_for(job: Job) -> int:
     Twice that for a job that overlaps its moves, since it then pays for two devices.
     """
     rows = Bid.objects.filter(job=job, closed_at=None).select_related("type")
-    dearest = max((_counted(bid) for bid in rows), default=0)
+    return needed_by(job, ((bid.type, bid.max_price_per_hour, bid.keep_price_per_hour) for bid in rows))
+
+
+def needed_by(job: Job, rows: Iterable[tuple[AcceleratorType, int | None, int | None]]) -> int:
+    """`needed_for` with rows that are known, or are yet to be written: type, maximum (None: the cap), keep price."""
+    dearest = max((_counted(*row) for row in rows), default=0)
     seconds = job.cluster.notice_seconds + CLOSING_GRACE_SECONDS + SLICE_SECONDS
     devices = 2 if job.migration_mode == Job.MigrationMode.OVERLAP else 1
     market_us = seconds * MICROSECONDS_PER_SECOND * speedup()
@@ -38,10 +43,9 @@ def speedup() -> int:
     return speedup
 
 
-def _counted(bid: Bid) -> int:
-    cap = bid.type.cap_price_per_hour
-    prices = (bid.max_price_per_hour, bid.keep_price_per_hour or 0)
-    return cap if bid.max_price_per_hour is None else min(cap, max(price for price in prices if price is not None))
+def _counted(kind: AcceleratorType, highest: int | None, keep: int | None) -> int:
+    cap: int = kind.cap_price_per_hour
+    return cap if highest is None else min(cap, max(highest, keep or 0))
 
 
 def reserve(job: Job, outbox: Outbox) -> None:
@@ -50,12 +54,17 @@ def reserve(job: Job, outbox: Outbox) -> None:
     Raises:
         Refused: `insufficient_funds`; nothing is written then.
     """
-    needed = needed_for(job)
-    hold = open_hold(job)
-    if hold is None:
-        ledger.place_hold(job.tenant, reference=job.public_id, amount_microdollars=needed, outbox=outbox)
-    elif hold.amount_microdollars < needed:
-        ledger.resize_hold(hold, amount_microdollars=needed, outbox=outbox)
+    for refusal in reserve_many(job.tenant, {job.public_id: needed_for(job)}, outbox).values():
+        raise refusal
+
+
+def reserve_many(tenant: Tenant, needed: Mapping[str, int], outbox: Outbox) -> dict[str, Refused]:
+    """`reserve` for jobs of one tenant by their public ids, with what each needs; no job adds a statement.
+
+    Returns:
+        The refusals by public id: in the order given, a hold that is not covered stays as it is, and the rest go on.
+    """
+    return ledger.enlarge_holds(tenant, needed, outbox=outbox)
 
 
 def renew(job: Job, outbox: Outbox) -> bool:

@@ -3,16 +3,20 @@
 Submitting is one transaction: the job, its launch table as its policy would have it now, and the funds behind it.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from laissez.errors import Conflict, Fault, Invalid, NotFound
 from laissez.events import Outbox
 from markets.models import Bid
-from markets.services import actions, advising, bids, funds
+from markets.selectors import tables
+from markets.services import actions, advising, bids, funds, rebidding
+from markets.services.bids import Rewrite, Written
+from markets.services.rebidding import Wish
 from tenants.models import Tenant
-from workers.models import Artifact, Cluster, Job
-from workers.services import announce, artifacts, jobs, migrations, specs
+from workers.models import AcceleratorType, Artifact, Cluster, Job
+from workers.services import announce, artifacts, jobs, migrations, owned, specs
 
 MAX_OPEN_JOBS = 10_000
 
@@ -122,33 +126,42 @@ def _create(tenant: Tenant, cluster: Cluster, spec: specs.Spec, artifact: Artifa
 
 
 def change_table(job: Job, rows: object, *, expected_version: int | None, outbox: Outbox) -> Job:
-    """Replace a job's launch table by hand; the hold follows.
+    """Replace a job's launch table by hand; see `change_table_of`."""
+    return change_table_of(job.tenant, job.public_id, rows, expected_version=expected_version, outbox=outbox).job
+
+
+def change_table_of(
+    tenant: Tenant, public_id: str, rows: object, *, expected_version: int | None, outbox: Outbox
+) -> Written:
+    """Replace the launch table of one of a tenant's jobs by hand; the hold follows.
 
     Raises:
+        NotFound: the tenant has no such job.
         Conflict: `version_conflict` when somebody else has changed it since `expected_version`; `job_over`.
         Invalid: the table's faults; also a table that drops the row the job runs on.
+        Refused: `insufficient_funds`.
     """
-    job = _open(job)
-    if expected_version is not None and expected_version != job.version:
-        detail = f"The launch table is at version {job.version}, not {expected_version}; look at it again."
-        raise Conflict("version_conflict", detail)
-    table = _new_table(job, rows)
-    _keep_held_rows(job, table)
-    bids.replace_table(job, table, origin=Bid.Origin.TENANT, outbox=outbox)
-    funds.reserve(job, outbox)
-    job.version += 1
-    job.spec = job.spec | {"rows": _merged_rows(job.spec["rows"], rows)}
-    job.save(update_fields=["version", "spec"])
-    announce.job(job, outbox, "changed")
-    return job
+    job = owned.lock(tenant, [public_id]).get(public_id)
+    if job is None:
+        raise NotFound("job")
+    rebidding.check(job, expected_version)
+    types = tables.types_in([job.cluster_id])
+    table = _new_table(job, rows, {kind.slug: kind for kind in types.values()})
+    _keep_held_rows(job, table, types)
+    present = tables.open_rows([job.pk], types).get(job.pk, ())
+    wish = Wish(Rewrite(job, present, table), _merged_rows(job.spec["rows"], rows))
+    outcome = rebidding.put(tenant, [wish], outbox)
+    for refusal in outcome.refused.values():
+        raise refusal
+    return outcome.written[public_id]
 
 
-def _new_table(job: Job, rows: object) -> list[bids.TableRow]:
+def _new_table(job: Job, rows: object, types: Mapping[str, AcceleratorType]) -> list[bids.TableRow]:
     """The launch table as submitting would have checked it, since hosts and agents read its rows too."""
     faults = specs.row_faults(rows)
     _check_row_artifacts(job.tenant, rows, faults)
     try:
-        table = bids.parse_table(rows, job.cluster)
+        table = bids.parse_table(rows, job.cluster, types=types)
     except Invalid as invalid:
         faults.extend(invalid.faults)
     if faults:
@@ -156,11 +169,10 @@ def _new_table(job: Job, rows: object) -> list[bids.TableRow]:
     return table
 
 
-def _keep_held_rows(job: Job, table: list[bids.TableRow]) -> None:
-    held = {lease.type_id: lease.type.slug for lease in job.leases.exclude(state="closed").select_related("type")}
-    missing = set(held) - {row.type.pk for row in table}
+def _keep_held_rows(job: Job, table: list[bids.TableRow], types: Mapping[int, AcceleratorType]) -> None:
+    missing = tables.held_types(job) - {row.type.pk for row in table}
     if missing:
-        names = ", ".join(held[type_id] for type_id in sorted(missing))
+        names = ", ".join(types[type_id].slug for type_id in sorted(missing))
         detail = f"The job runs on {names}; keep that row, or stop or move the job first."
         raise Invalid([Fault("held_row_missing", detail, "/rows")])
 

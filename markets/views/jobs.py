@@ -1,6 +1,6 @@
 """A tenant's jobs: the list, one job, and what streams into its page. Rows are found through scoped selectors only."""
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -63,7 +63,7 @@ def jobs(request: HttpRequest, principal: Principal) -> HttpResponse:
         streams=None if is_picking else streams,
         now=now,
         lines=shown,
-        tabs=_tabs(Counter(named.values_list("state", flat=True)), state, search),
+        tabs=_tabs(overview.counts_by_state(named), state, search),
         state=state,
         search=search,
         is_narrowed=bool(state or search),
@@ -86,12 +86,12 @@ def _given(request: HttpRequest) -> dict[str, str]:
     return {"cursor": request.GET["cursor"]} if "cursor" in request.GET else {}
 
 
-def _tabs(counts: Counter[str], chosen: str, search: str) -> list[Tab]:
+def _tabs(counts: Mapping[str, int], chosen: str, search: str) -> list[Tab]:
     """All, and each state in which there is a job, or which is chosen."""
-    shown = [state for state in Job.State.values if counts[state] or state == chosen]
+    shown = [state for state in Job.State.values if counts.get(state) or state == chosen]
     return [
-        Tab("", counts.total(), _address(q=search), is_chosen=not chosen),
-        *(Tab(each, counts[each], _address(state=each, q=search), is_chosen=each == chosen) for each in shown),
+        Tab("", sum(counts.values()), _address(q=search), is_chosen=not chosen),
+        *(Tab(each, counts.get(each, 0), _address(state=each, q=search), is_chosen=each == chosen) for each in shown),
     ]
 
 

@@ -4,6 +4,7 @@ The key is written first, so a second request with it waits for the first to end
 finds nothing, because the first was undone, and does the work itself.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ def once(tenant: Tenant, *, key: str, fingerprint: str, status: int, work: Calla
         if not _claim(tenant, key, fingerprint):
             return _replay(tenant, key, fingerprint)
         body = work(outbox)
-        IdempotencyKey.objects.filter(tenant=tenant, key=key).update(status=status, body=body, answered_at=outbox.now())
+        _keep(tenant, key, status, body, outbox)
         return Answer(status, body, replayed=False)
 
     return transact(act)
@@ -56,6 +57,15 @@ def _claim(tenant: Tenant, key: str, fingerprint: str) -> bool:
             [tenant.pk, key, fingerprint],
         )
         return cursor.rowcount == 1
+
+
+def _keep(tenant: Tenant, key: str, status: int, body: Any, outbox: Outbox) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE tenants_idempotencykey SET status = %s, body = %s, answered_at = %s"
+            " WHERE tenant_id = %s AND key = %s",
+            [status, json.dumps(body), outbox.now(), tenant.pk, key],
+        )
 
 
 def _replay(tenant: Tenant, key: str, fingerprint: str) -> Answer:

@@ -4,9 +4,10 @@ Each act locks the tenant's account, reads what is available, and refuses what i
 checks stand behind it. A transaction that acts for several tenants calls `lock_accounts` once, for all of them, first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import Sum
 
 from laissez.errors import Conflict, Refused
@@ -93,6 +94,60 @@ def resize_hold(hold: Hold, *, amount_microdollars: int, outbox: Outbox) -> Hold
     if more:
         _tell(outbox, tenant, "hold_resized", present.reference, amount_microdollars)
     return present
+
+
+def enlarge_holds(tenant: Tenant, needed: Mapping[str, int], *, outbox: Outbox) -> dict[str, Refused]:
+    """Have the open hold of each reference cover at least its amount; place those that are not there yet.
+
+    Each is refused or granted by itself, in the order given: one that is not covered stays as it was.
+
+    Returns:
+        The refusals, `insufficient_funds`, by reference.
+    """
+    for amount in needed.values():
+        _check_amount(amount, least=0)
+    if not _lacking(needed):
+        return {}
+    account = _locked(tenant)
+    available = selectors.funds_of(account).available
+    granted, refused = {}, {}
+    for reference, held in _lacking(needed).items():
+        more = needed[reference] - (held or 0)
+        if more > max(available, 0):
+            kind = "hold" if held is None else "larger hold"
+            refused[reference] = _not_covered(more, available, account, what=f"a {kind} for {reference}")
+        else:
+            available -= more
+            granted[reference] = held
+    _write_holds(account, {reference: needed[reference] for reference in granted}, outbox)
+    for reference, held in granted.items():
+        _tell(outbox, tenant, "hold_placed" if held is None else "hold_resized", reference, needed[reference])
+    return refused
+
+
+def _lacking(needed: Mapping[str, int]) -> dict[str, int | None]:
+    """The references whose open hold is smaller than needed, with its amount; None where there is none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, [list(needed)])
+        held = dict(cursor.fetchall())
+    return {name: held.get(name) for name, amount in needed.items() if name not in held or held[name] < amount}
+
+
+_HELD = "SELECT reference, amount_microdollars FROM tenants_hold WHERE reference = ANY(%s) AND released_at IS NULL"
+_WRITE_HOLDS = """
+    INSERT INTO tenants_hold (account_id, reference, amount_microdollars, opened_at, renewed_at)
+    SELECT %s, wanted.reference, wanted.amount, %s, %s
+    FROM unnest(%s::text[], %s::bigint[]) AS wanted(reference, amount)
+    ON CONFLICT (reference) WHERE released_at IS NULL
+        DO UPDATE SET amount_microdollars = excluded.amount_microdollars, renewed_at = excluded.renewed_at
+"""
+
+
+def _write_holds(account: Account, amounts: Mapping[str, int], outbox: Outbox) -> None:
+    if amounts:
+        now = outbox.now()
+        with connection.cursor() as cursor:
+            cursor.execute(_WRITE_HOLDS, [account.pk, now, now, list(amounts), list(amounts.values())])
 
 
 def release_hold(hold: Hold, *, outbox: Outbox) -> bool:
@@ -227,12 +282,18 @@ def _check_amount(amount: int, *, least: int = 1) -> None:
 def _check_covered(account: Account, *, needed: int, what: str) -> None:
     funds = selectors.funds_of(account)
     if needed > max(funds.available, 0):
-        raise Refused(
-            "insufficient_funds",
-            f"{_dollars(needed)} are needed for {what}, but {_dollars(funds.available)} are available"
-            f" (balance {_dollars(funds.balance)}, held {_dollars(funds.held)}).",
-            status=402,
-        )
+        raise _not_covered(needed, funds.available, account, what=what)
+
+
+def _not_covered(needed: int, available: int, account: Account, *, what: str) -> Refused:
+    balance = selectors.funds_of(account).balance
+    held = balance - available + (account.credit_limit_microdollars or 0)
+    return Refused(
+        "insufficient_funds",
+        f"{_dollars(needed)} are needed for {what}, but {_dollars(available)} are available"
+        f" (balance {_dollars(balance)}, held {_dollars(held)}).",
+        status=402,
+    )
 
 
 def _dollars(amount: int) -> str:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Event as Signal
 from threading import Thread
@@ -151,10 +152,63 @@ def test_hints_name_the_newest_number_and_go_out_after_the_commit(use_layer: Cal
         assert layer.sent == []
 
     transact(work)
-    assert sorted(layer.sent, key=lambda sent: sent[0]) == [
-        ("stream.market.gemm", {"type": "stream.hint", "stream": "market:gemm", "seq": 1}),
-        ("stream.ops", {"type": "stream.hint", "stream": "ops", "seq": 2}),
+    assert layer.sent == [
+        (events.HINTS, {"type": "stream.hints", "numbers": {"market:gemm": 1, "ops": 2}, "touches": []})
     ]
+
+
+def test_a_commit_hints_once_at_all_that_it_told_and_touched(use_layer: Callable[..., None]) -> None:
+    layer = RememberingLayer()
+    use_layer(layer)
+
+    def work(outbox: Outbox) -> None:
+        events.touch("job:job_1", what="progress", progress=0.1)
+        events.touch("job:job_1", what="log")
+        tell("ops")(outbox)
+        events.touch("job:job_1", what="progress", progress=0.2)
+
+    transact(work)
+    ((group, message),) = layer.sent
+    assert group == events.HINTS
+    assert message["numbers"] == {"ops": 1}
+    assert message["touches"] == [
+        {"stream": "job:job_1", "facts": {"what": "progress", "progress": 0.2}},
+        {"stream": "job:job_1", "facts": {"what": "log"}},
+    ]
+
+
+def test_hints_at_very_many_streams_go_out_in_messages_of_a_bounded_size(
+    use_layer: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "STREAMS_PER_MESSAGE", 3)
+    layer = RememberingLayer()
+    use_layer(layer)
+    transact(tell(*(f"job:job_{number}" for number in range(8))))
+    numbers = [message["numbers"] for _, message in layer.sent]
+    assert list(map(len, numbers)) == [3, 3, 2]
+    assert {name: seq for some in numbers for name, seq in some.items()} == {f"job:job_{n}": 1 for n in range(8)}
+
+
+def test_what_a_savepoint_undid_takes_no_other_hint_with_it(use_layer: Callable[..., None]) -> None:
+    layer = RememberingLayer()
+    use_layer(layer)
+
+    def work(outbox: Outbox) -> None:
+        with suppress(LookupError), outbox.savepoint():
+            events.touch("job:job_1", what="progress")
+            raise LookupError
+        events.touch("job:job_2", what="progress")
+
+    transact(work)
+    ((_, message),) = layer.sent
+    assert [touch["stream"] for touch in message["touches"]] == ["job:job_2"]
+
+
+def test_a_touch_outside_of_a_transaction_goes_out_at_once(use_layer: Callable[..., None]) -> None:
+    layer = RememberingLayer()
+    use_layer(layer)
+    events.touch("job:job_1", what="progress")
+    assert len(layer.sent) == 1
 
 
 def test_a_failed_transaction_hints_at_nothing(use_layer: Callable[..., None]) -> None:

@@ -141,6 +141,55 @@ async def test_a_touch_is_passed_on_and_has_no_number(token: dict[str, str], str
         assert await client.read() == {"type": "touched", "stream": stream, "what": "progress"}
 
 
+async def test_events_that_come_at_once_are_one_frame_for_whoever_wants_them_together(
+    token: dict[str, str], stream: str
+) -> None:
+    async with connected(**token) as apart, connected(**token) as together:
+        await apart.subscribe(stream)
+        await together.send({"type": "subscribe", "stream": stream, "after": None, "together": True})
+        assert (await together.read())["type"] == "subscribed"
+        await tell_later(stream, 7, 8, 9)
+        frame = await together.read()
+        assert (frame["type"], frame["stream"]) == ("events", stream)
+        assert frame["events"] == await apart.events(3)
+        assert [event["data"]["n"] for event in frame["events"]] == [7, 8, 9]
+
+
+async def test_whoever_is_slow_is_sent_only_the_newest_frame_of_the_same_prices(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer.Outgoing.__init__, "__kwdefaults__", {"limit": 4, "pressure": 1})
+    monkeypatch.setattr(hub, "EVENTS_TOGETHER", 4)
+    async with connected(**token) as client:
+        await client.send({"type": "subscribe", "stream": stream, "after": None, "together": True})
+        await client.read()
+        await tell_later(stream, *range(40), type_=PRICED)
+        newest = 0
+        while newest < 42:
+            newest = int((await client.read())["events"][-1]["sequence"])
+
+
+async def test_a_hub_looks_only_at_the_streams_that_it_follows(
+    token: dict[str, str], stream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[list[str]] = []
+    following = hub._following
+
+    async def noted(cursors: dict[str, int]) -> list[Recorded]:
+        looked.append(sorted(cursors))
+        return list(await following(cursors))
+
+    monkeypatch.setattr(hub, "_following", noted)
+    async with connected(**token) as client:
+        await client.subscribe(stream)
+        await tell_later(stream, 1)
+        await client.numbers(1)
+        await tell_later("test:other", 1)
+        await tell_later(stream, 2)
+        await client.numbers(1)
+    assert {name for names in looked for name in names} == {stream}
+
+
 async def test_the_server_says_that_it_lives(token: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "ALIVE_SECONDS", 0.01)
     async with connected(**token) as client:
@@ -194,6 +243,7 @@ WRONG = [
     {"type": "subscribe", "stream": "ops", "after": "3"},
     {"type": "subscribe", "stream": "ops", "after": True},
     {"type": "subscribe", "stream": "ops", "after": 2**70},
+    {"type": "subscribe", "stream": "ops", "together": "yes"},
 ]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import timedelta
 from itertools import zip_longest
 from typing import Any
 
@@ -117,7 +116,7 @@ class World:
     def told(self) -> str:
         """The frames that a socket is sent."""
         told = replay.page(f"market:{self.slug}", after=0)
-        return self._masked("\n".join(frame_of(event, retention=timedelta(days=7))[0] for event in told))
+        return self._masked("\n".join(frame_of(event).text for event in told))
 
     def _client(self) -> Client:
         client = Client()
