@@ -10,18 +10,20 @@ import numpy as np
 from laissez.errors import Refused
 from laissez.events import Outbox, transact
 from markets.engine.money import format_price
-from markets.scale.changing import change_bids
+from markets.models import Bid
 from markets.scale.hosts import Hosts
-from markets.services import exchange, submission
+from markets.services import bulk, exchange, submission
 from tenants.models import Tenant
 from workers.models import AcceleratorType, Cluster, Host, Job
 from workers.services import hosts as host_services
+from workers.services.jobs import OPEN_JOB_STATES
 
 ACTOR = "scale"
 PRICE_STEP_PER_CENT = 10
 SILENT_SECONDS = 60.0
 DRAINED_SECONDS = 120.0
 SHARE_CANCELLED = 0.1
+MOST_STEP = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,38 @@ class Actors:
             self._move(host, host_services.approve)
 
     def _change(self, minutes: float) -> None:
-        count = int(self.generator.poisson(self.rates.changes * minutes))
-        if count:
-            self._count("bid changes", change_bids(self.cluster, count=count, generator=self.generator))
+        """Let one tenant, whichever chance picks, raise or lower some of its bids in one request."""
+        count = min(bulk.MOST_ROWS, int(self.generator.poisson(self.rates.changes * minutes)))
+        tenant = self.tenants[int(self.generator.integers(len(self.tenants)))]
+        rows = self._rebids(tenant, count) if count else []
+        if not rows:
+            return
+        results = transact(lambda outbox: bulk.change_bids(tenant, rows, outbox=outbox))
+        self._count("bid changes", sum(result.state == "changed" for result in results))
+
+    def _rebids(self, tenant: Tenant, count: int) -> list[dict[str, str]]:
+        """Rows of a request, whose new maxima lie within some per cent of the former ones, and from base to cap."""
+        open_bids = Bid.objects.filter(job__tenant=tenant, closed_at=None, max_price_per_hour__isnull=False)
+        live = open_bids.filter(cluster=self.cluster, job__state__in=OPEN_JOB_STATES).order_by("id")
+        found = list(
+            live.values_list(
+                "job__public_id",
+                "type__slug",
+                "max_price_per_hour",
+                "type__base_price_per_hour",
+                "type__cap_price_per_hour",
+            )
+        )
+        picked = self.generator.permutation(len(found))[:count].tolist()
+        factors = 1 + self.generator.uniform(-MOST_STEP, MOST_STEP, len(picked))
+        return [
+            {
+                "job": job,
+                "accelerator_type": kind,
+                "max_price_per_hour": format_price(min(cap, max(base, int(former * factor)))),
+            }
+            for (job, kind, former, base, cap), factor in zip((found[place] for place in picked), factors, strict=True)
+        ]
 
     def _repeat(self, name: str, expected: float, act: Callable[[], bool]) -> None:
         for _ in range(int(self.generator.poisson(expected))):
