@@ -1,6 +1,6 @@
 # Everything a developer does. `make demo` and `make test` are all that a fresh clone needs; they install first.
 .DELETE_ON_ERROR:
-.PHONY: install demo up test check bench chaos slow soak screenshots clean
+.PHONY: install demo up test check bench bench-gate chaos slow soak screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -41,6 +41,9 @@ check: install
 
 bench: install
 	$(BIN)/python -m tests.bench $(ARGS)
+
+bench-gate: install
+	$(BIN)/python -m tests.bench.gate $(ARGS)
 
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)

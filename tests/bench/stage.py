@@ -1,22 +1,18 @@
 """Where measurements play: a PostgreSQL and a Valkey of their own, as durable as in production, in a folder that goes.
 
-`standing` comes before Django is set up, and so before any module that imports models; `fresh_database` gives each
-measurement a database of its own, `web` the web process beside it:
+`standing` sets Django up, and so comes before any module that imports models: `tests.bench.child` enters it and then
+imports the module of measurements. There `fresh_database` gives each measurement a database of its own, and `web` runs
+the web process on it:
 
-    with standing():
-        measurements = importlib.import_module("tests.bench.ticks")
-        ...
-    # in tests/bench/ticks.py
-    with fresh_database():
+    with fresh_database(), web() as url:
         cluster = seed(Shape(...), generator=numpy.random.default_rng(run.seed))
 """
 
 import os
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -27,7 +23,7 @@ from django.core.management import call_command
 from django.db import connections
 from psycopg import sql
 
-from laissez.stack import product, record, servers
+from laissez.stack import private, product, record, servers
 from laissez.stack.process import ProcessSpec, spawn
 
 START_SECONDS = 60
@@ -39,32 +35,22 @@ NUMBERS = count(1)
 
 
 @contextmanager
-def standing() -> Iterator[dict[str, str]]:
-    """Start the servers, set Django up as in production, and bring the schema of the template up to date.
-
-    Yields the environment in which further processes of the product would run.
-    """
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="laissez-bench-", ignore_cleanup_errors=True))
-        (Path(folder) / "static").mkdir()
-        addresses = stack.enter_context(servers.running(Path(folder), purpose="bench", durable=True))
-        os.environ |= addresses | _production(folder)
+def settled() -> Iterator[Path]:
+    """Set Django up as in production for a state folder in which nothing runs yet. Yields the folder."""
+    with tempfile.TemporaryDirectory(prefix="laissez-bench-", ignore_cleanup_errors=True) as folder:
+        state = Path(folder)
+        os.environ |= private.production(state)
         django.setup()
+        yield state
+
+
+@contextmanager
+def standing() -> Iterator[Path]:
+    """As `settled`, with the servers running and the schema of the template database up to date."""
+    with settled() as state, servers.running(state, purpose="bench", durable=True):
         call_command("migrate", interactive=False, verbosity=0)
         connections.close_all()
-        yield dict(os.environ)
-
-
-def _production(folder: str) -> dict[str, str]:
-    """What production has to be told, and what keeps its output short."""
-    return {
-        "DJANGO_SETTINGS_MODULE": "laissez.settings",
-        "LAISSEZ_ENV": "production",
-        "LAISSEZ_STATE_DIR": folder,
-        "LAISSEZ_LOG_LEVEL": "WARNING",
-        "SECRET_KEY": secrets.token_urlsafe(48),
-        "ALLOWED_HOSTS": "127.0.0.1,localhost",
-    }
+        yield state
 
 
 @contextmanager

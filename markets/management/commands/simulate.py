@@ -1,16 +1,23 @@
-"""`manage.py simulate paper --json`: a scenario in virtual time. Needs no database and writes nothing."""
+"""`manage.py simulate paper --json`: a scenario in virtual time. Needs no database and writes nothing.
+
+`manage.py simulate scale` lets the real market live under load, on servers that it starts and removes.
+"""
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from laissez.sdk.policies import POLICIES
+from laissez.stack.places import StackError
 from markets.engine.clearing import RULES
 from markets.engine.money import MICROSECONDS_PER_SECOND, format_price
+from markets.management import load
+from markets.scale.report import render
 from markets.simulation.report import Report
 from markets.simulation.scenarios import MINUTE, SCENARIOS, Scenario
 from markets.simulation.simulator import simulate
@@ -34,8 +41,13 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The scenario and what to change about it."""
-        parser.add_argument("scenario", choices=sorted(SCENARIOS), help="which scenario to run")
+        """A scenario each, with what may be changed about it."""
+        scenarios = parser.add_subparsers(dest="scenario", required=True, metavar="SCENARIO")
+        for name in sorted(SCENARIOS):
+            self._add_scenario(scenarios.add_parser(name, help="in virtual time"))
+        load.add_arguments(scenarios.add_parser("scale", help=load.HELP, description=load.DESCRIPTION))
+
+    def _add_scenario(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
         parser.add_argument("--rule", choices=sorted(RULES), help="clear by this rule instead of the scenario's")
         parser.add_argument("--policy", choices=sorted(POLICIES), help="let every agent follow this policy instead")
@@ -45,11 +57,27 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, scenario: str, as_json: bool, **options: Any) -> None:
         """Run it and print what came of it."""
+        if scenario == "scale":
+            self._scale(as_json=as_json, **options)
+            return
         try:
             report = simulate(_changed(SCENARIOS[scenario], options))
         except RuntimeError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(_as_json(report) if as_json else _as_text(report))
+
+    def _scale(self, *, out: Path, as_json: bool, **options: Any) -> None:
+        try:
+            result = load.run(load.settings_of(options), say=self.stderr.write)
+        except (StackError, load.RunFailed, ValueError) as error:
+            raise CommandError(str(error)) from error
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(render(result))
+        self.stderr.write(f"The report is {out}")
+        if as_json:
+            self.stdout.write(json.dumps(result))
+        if result["violations"]:
+            raise CommandError("\n".join(result["violations"]))
 
 
 def _microseconds(text: str) -> int:

@@ -1,0 +1,1 @@
+"""Modules of measurements that measure nothing, to try the harness out."""
