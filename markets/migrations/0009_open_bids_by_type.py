@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Who asks where a bid stands reads the open bids of its type, and none of the history of years."""
 
-    dependencies = [("markets", "0005_clearings_name_their_transaction")]
+    dependencies = [("markets", "0008_bids_of_a_row_by_time")]
 
     operations = [
         migrations.AddIndex(
