@@ -6,12 +6,12 @@ from time import perf_counter
 
 import numpy as np
 from django.db import transaction
-from markets.scale.seeding import Shape, seed
 from psycopg.types.range import TimestamptzRange
 
 from laissez import clock
 from laissez.bulk import copy_in, fetch_one, update_from
 from markets.models import Bid, Quote
+from markets.scale.seeding import Shape, seed
 from markets.selectors import floor as floors
 from markets.selectors.floor import BIDS
 from tests.bench.figures import Figure, Run

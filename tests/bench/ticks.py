@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from time import perf_counter
 
 import numpy as np
+
 from markets.scale.changing import change_share
 from markets.scale.seeding import Shape, seed
-
 from markets.services import scheduling
 from markets.services.scheduling import Outcome
 from tests.bench.figures import Figure, Run
