@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.conf import settings
 
+from laissez.errors import Refused
 from laissez.events import Outbox
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Bid
