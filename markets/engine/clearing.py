@@ -107,7 +107,7 @@ def clear_vcg(book: Book, former: Clearing | None = None) -> Clearing:
     far as the value allows, each the row it holds, else the first of its table, and nothing last. Holders of a row that
     ties choose first, then whoever has the earliest bid among those that tie, then the lower job and participant.
     Everybody pays the public price: what one tenant's jobs cost each other is a part of these prices, and without it
-    somebody else would rather have what they got.
+    somebody else would rather have what they got. Memory grows with the square of the number of types.
     """
     tables = plain_tables_of(book)
     guess = np.empty(0, dtype=np.int64)

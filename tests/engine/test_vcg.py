@@ -200,3 +200,15 @@ def test_each_thing_that_can_be_wrong_has_its_sentence() -> None:
 def priced(found, kind: int, public: int, lease: int | None = None):
     price = replace(found.prices[kind], public=public, lease=public if lease is None else lease)
     return replace(found, prices={**found.prices, kind: price})
+
+
+def test_a_holder_at_the_cap_is_not_outbid_by_a_new_bid() -> None:
+    for seed in range(200):
+        book = small_book(seed)
+        offer = book.offers[seed % len(book.offers)]
+        if offer.supply == 0:
+            continue
+        nobody = tuple(replace(one, holds=None) for one in book.participants)
+        holder = Participant(800, 800, 800, (Row(offer.type, offer.cap, 99),), offer.type)
+        newcomer = Participant(900, 900, 900, (Row(offer.type, 10**6, 0),))
+        assert cleared(Book(book.offers, (*nobody, holder, newcomer)), "vcg").assignment[800] == offer.type

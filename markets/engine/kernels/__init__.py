@@ -7,6 +7,8 @@
     resumption    the same from the result of a former book
     prices        what an assignment by deferred acceptance costs
     first_come    one pass over the queue
+    exchange      who would move from type to type, and at which loss
+    vcg           the highest value and its lowest prices
 
 `python -m markets.engine.kernels` compiles them all, so that no process has to wait for it later.
 """
