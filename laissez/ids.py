@@ -12,4 +12,9 @@ def new_id(prefix: str) -> str:
     Args:
         prefix: the kind of thing, e.g. `job`, `bid`, `lse`.
     """
-    return f"{prefix}_{''.join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))}"
+    chance = secrets.randbelow(len(_ALPHABET) ** _LENGTH)
+    letters = []
+    for _ in range(_LENGTH):
+        chance, place = divmod(chance, len(_ALPHABET))
+        letters.append(_ALPHABET[place])
+    return f"{prefix}_{''.join(letters)}"

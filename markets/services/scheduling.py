@@ -15,7 +15,7 @@ from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
 from markets.models import Award, Notice
 from markets.selectors import floor as floors
-from markets.services import actions, announcing, awards, moments, pricing
+from markets.services import actions, announcing, awards, moments, notices, pricing
 from workers.models import Cluster, Job
 from workers.services import jobs, leases
 
@@ -90,19 +90,15 @@ def _clear(
     concerned = _watching(snapshot.floor, moved_prices)
     locked = jobs.lock(overdue | ready | concerned | spent | lapsing.keys() | _acted_on(decided))
     applier = actions.Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
-    for job_id in sorted(spent & locked.keys()):
-        actions.close_spent_notices(locked[job_id], now=now, outbox=outbox)
-    for action in decided.actions:
-        applier.apply(action)
-    for award in lapsing.values():
-        awards.lapse(award, now=now, outbox=outbox)
+    notices.close_spent([locked[job_id] for job_id in sorted(spent & locked.keys())], now=now, outbox=outbox)
+    applier.apply_all(decided.actions)
+    awards.lapse(list(lapsing.values()), cluster=cluster, now=now, outbox=outbox)
     for job_id in sorted(ready & locked.keys()):
         moments.leave(locked[job_id], now=now, outbox=outbox)
     for job_id in sorted(overdue & locked.keys()):
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
-            applier.retire(locked[job_id])
-    for job_id in sorted(concerned & locked.keys()):
-        jobs.ask_agent(locked[job_id], "price", now=now)
+            actions.retire(locked[job_id], now=now, outbox=outbox)
+    jobs.ask_agents([locked[job_id] for job_id in sorted(concerned & locked.keys())], "price", now=now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
     return bool(applier.applied)
 

@@ -27,7 +27,8 @@ def queue(cluster: Cluster, count: int) -> list[Job]:
 def take(job: Job, accelerator: Accelerator) -> Lease | None:
     def work(outbox: Outbox) -> Lease | None:
         locked = jobs.lock_one(job)
-        return leases.hand_over(locked, accelerator=accelerator, now=outbox.now(), outbox=outbox)
+        given = leases.hand_over([(locked, accelerator.pk)], now=outbox.now(), outbox=outbox)
+        return given.get(job.pk)
 
     return transact(work)
 
@@ -49,7 +50,7 @@ def test_one_of_forty_takers_gets_the_accelerator() -> None:
 
 def start(lease: Lease) -> None:
     """What the scheduler does beside a hand-over."""
-    transact(lambda outbox: jobs.start(jobs.lock_one(lease.job), now=outbox.now(), outbox=outbox))
+    transact(lambda outbox: jobs.start([jobs.lock_one(lease.job)], now=outbox.now(), outbox=outbox))
 
 
 def test_forty_ticks_at_once_hand_the_accelerator_over_once() -> None:

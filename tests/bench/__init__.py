@@ -1,0 +1,1 @@
+"""What the product's speed is measured by: `make bench`. Never a part of the tests."""
