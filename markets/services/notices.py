@@ -117,7 +117,7 @@ def open_of(owners: Sequence[Job]) -> list[Notice]:
     found = Notice.objects.filter(job__in=given, state=Notice.State.OPEN).prefetch_related(*PARTS).order_by("id")
     notices = list(found)
     for notice in notices:
-        notice.job = given[notice.job_id]
+        notice.job = notice.lease.job = given[notice.job_id]
     return notices
 
 

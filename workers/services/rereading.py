@@ -1,6 +1,7 @@
 """Bringing many instances to what the database says, with one query and without forgetting their loaded relations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.db.models import Model, QuerySet
 
@@ -16,7 +17,7 @@ def reread(rows: Sequence[Model], *fields: str) -> None:
         return
     model = type(rows[0])
     names = fields or tuple(field.attname for field in model._meta.concrete_fields)
-    found = QuerySet(model).filter(pk__in=[row.pk for row in rows]).values_list("pk", *names)
+    found: Iterable[tuple[Any, ...]] = QuerySet(model).filter(pk__in=[row.pk for row in rows]).values_list("pk", *names)
     present = {pk: values for pk, *values in found}
     for row in rows:
         for name, value in zip(names, present[row.pk], strict=True):
