@@ -98,7 +98,7 @@ def _clear(
     for job_id in sorted(overdue & locked.keys()):
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
             actions.retire(locked[job_id], now=now, outbox=outbox)
-    jobs.ask_agents([locked[job_id] for job_id in sorted(concerned & locked.keys())], "price", now=now)
+    jobs.ask_agents_of(concerned & locked.keys(), "price", now=now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
     return bool(applier.applied)
 

@@ -1,4 +1,4 @@
-"""Carrying out a plan: what is stale is dropped, a bad hand-over costs only itself, many take as many queries as two."""
+"""Carrying out a plan: stale actions are dropped, a bad hand-over costs only itself, many take two's queries."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

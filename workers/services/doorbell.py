@@ -5,7 +5,7 @@ import threading
 from django.db import transaction
 
 from laissez.events import nudge
-from workers.models import Job, Lease
+from workers.models import Lease
 
 
 class _Rung(threading.local):
@@ -36,7 +36,7 @@ def _ring_now() -> None:
         nudge([(group_of(host_id), {"type": "host.ring"}) for host_id in hosts])
 
 
-def ring_for(*jobs: Job) -> None:
+def ring_for(*job_ids: int) -> None:
     """Ring every host that these jobs occupy."""
-    occupied = Lease.objects.filter(job__in=[job.pk for job in jobs]).exclude(state=Lease.State.CLOSED)
+    occupied = Lease.objects.filter(job__in=job_ids).exclude(state=Lease.State.CLOSED)
     ring(*set(occupied.values_list("host_id", flat=True)))

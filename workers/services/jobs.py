@@ -200,28 +200,32 @@ def want_to_stay(rows: Sequence[Job], *, outbox: Outbox) -> None:
 
 # A question still unanswered keeps the strongest of its causes; what a notice or an award says stands in the context.
 _CAUSES = ("heartbeat", "price", "award", "hand_over", "notice", "checkpoint")
-_STRENGTHS = {cause: strength for strength, cause in enumerate(_CAUSES)}
 
 _ASK = """
-    UPDATE workers_job AS job SET ask_number = asked.number, ask_cause = asked.cause, asked_at = %s
-    FROM unnest(%s::bigint[], %s::bigint[], %s::text[]) AS asked(id, number, cause) WHERE job.id = asked.id
+    UPDATE workers_job SET ask_number = ask_number + 1, asked_at = %(now)s, ask_cause = CASE
+        WHEN ask_number > answered_number
+            AND array_position(%(causes)s::text[], ask_cause::text) > array_position(%(causes)s::text[], %(cause)s::text)
+        THEN ask_cause ELSE %(cause)s END
+    WHERE id = ANY(%(ids)s)
 """
 
 
+def ask_agents_of(ids: Iterable[int], cause: str, *, now: datetime) -> None:
+    """Something happened that concerns the agents of these jobs; their hosts ask them at the next sync.
+
+    For jobs that are locked and of which no instance is used any more; `ask_agents` keeps instances as they are.
+    """
+    asked = sorted(set(ids))
+    if asked:
+        with connection.cursor() as cursor:
+            cursor.execute(_ASK, {"now": now, "causes": list(_CAUSES), "cause": cause, "ids": asked})
+        doorbell.ring_for(*asked)
+
+
 def ask_agents(rows: Sequence[Job], cause: str, *, now: datetime) -> None:
-    """Something happened that concerns these jobs' agents; their hosts ask them at the next sync."""
-    if not rows:
-        return
-    for job in rows:
-        unanswered = job.ask_number > job.answered_number
-        if not (unanswered and _STRENGTHS.get(job.ask_cause, -1) > _STRENGTHS[cause]):
-            job.ask_cause = cause
-        job.ask_number += 1
-        job.asked_at = now
-    with connection.cursor() as cursor:
-        columns = ([job.pk for job in rows], [job.ask_number for job in rows], [job.ask_cause for job in rows])
-        cursor.execute(_ASK, [now, *columns])
-    doorbell.ring_for(*rows)
+    """`ask_agents_of`, for jobs at hand."""
+    ask_agents_of([job.pk for job in rows], cause, now=now)
+    reread(rows, "ask_number", "ask_cause", "asked_at")
 
 
 def ask_if_due(job: Job, *, now: datetime) -> None:
@@ -245,7 +249,7 @@ def request_checkpoint(job: Job, *, now: datetime) -> None:
     """Ask the workload for a checkpoint at its next chance."""
     job.checkpoint_wanted_at = now
     job.save(update_fields=["checkpoint_wanted_at"])
-    doorbell.ring_for(job)
+    doorbell.ring_for(job.pk)
 
 
 def _leave_every_device(job: Job, reason: Lease.Reason, ending: Lease.Ending, now: datetime, outbox: Outbox) -> None:
