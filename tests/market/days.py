@@ -53,16 +53,12 @@ class Day:
             return None
 
     def step(self) -> None:
-        """What happens, and then the market is cleared."""
-        self.happen()
-        self.tick()
+        """Somebody does something, some time passes, hosts speak, and the market is cleared."""
+        self.live()
+        self.clear()
 
-    def tick(self) -> None:
-        """The market is cleared."""
-        self.do(lambda outbox: scheduling._tick(self.cluster.pk, outbox))
-
-    def happen(self) -> None:
-        """Somebody does something, some time passes, and hosts speak."""
+    def live(self) -> None:
+        """What happens between two ticks."""
         for act, odds in self._odds().items():
             if self.chance.random() < odds:
                 act()
@@ -70,6 +66,10 @@ class Day:
         for host in self.hosts:
             if self.chance.random() < 0.6:
                 self._sync(host)
+
+    def clear(self) -> scheduling.Outcome | None:
+        """One tick."""
+        return self.do(lambda outbox: scheduling._tick(self.cluster.pk, outbox))
 
     def _odds(self) -> dict[Callable[[], object], float]:
         return {self._submit: 0.3, self._rebid: 0.6, self._cancel: 0.05, self._move: 0.1, self._reprice: 0.08}

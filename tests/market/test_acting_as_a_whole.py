@@ -110,7 +110,7 @@ def test_a_plan_as_a_whole_does_what_its_actions_did_one_by_one_be_it_fresh_or_s
     day, seen, dropped = Day(Random(seed)), set(), 0
     stale = plan_of(day)
     for _ in range(STEPS):
-        day.happen()
+        day.live()
         fresh = plan_of(day)
         for decided in (fresh, stale):
             effect = effect_of(Applier, day, decided)
@@ -121,7 +121,7 @@ def test_a_plan_as_a_whole_does_what_its_actions_did_one_by_one_be_it_fresh_or_s
             seen |= kinds_of(effect.applied)
             dropped += len(decided.actions) - sum(effect.applied.values())
         stale = fresh
-        day.tick()
+        day.clear()
     assert {"OpenAward", "CloseAward", "HandOver", "GiveNotice", "ExecuteNotice"} <= seen
     assert dropped
 
@@ -130,13 +130,13 @@ def test_a_plan_as_a_whole_does_what_its_actions_did_one_by_one_be_it_fresh_or_s
 def test_a_plan_names_the_actions_of_one_job_in_the_order_of_their_kinds(seed: int) -> None:
     day = Day(Random(seed))
     for _ in range(STEPS):
-        day.happen()
+        day.live()
         ranks: dict[int, list[int]] = defaultdict(list)
         for action in plan_of(day).actions:
             ranks[action.job].append(KINDS.index(type(action)))
         for found in ranks.values():
             assert [rank for rank in found if rank != COOLING] == sorted(rank for rank in found if rank != COOLING)
-        day.tick()
+        day.clear()
 
 
 COOLING = [kind.__name__ for kind in KINDS].index("CoolDown")
