@@ -204,7 +204,8 @@ _CAUSES = ("heartbeat", "price", "award", "hand_over", "notice", "checkpoint")
 _ASK = """
     UPDATE workers_job SET ask_number = ask_number + 1, asked_at = %(now)s, ask_cause = CASE
         WHEN ask_number > answered_number
-            AND array_position(%(causes)s::text[], ask_cause::text) > array_position(%(causes)s::text[], %(cause)s::text)
+            AND array_position(%(causes)s::text[], ask_cause::text)
+                > array_position(%(causes)s::text[], %(cause)s::text)
         THEN ask_cause ELSE %(cause)s END
     WHERE id = ANY(%(ids)s)
 """
