@@ -15,6 +15,7 @@ from django.db import connection, transaction
 
 from markets.services import scheduling
 from tests.bench.figures import Figure, Run
+from workers.models import Cluster
 
 TYPES = 4
 UNITS = 600
@@ -130,17 +131,11 @@ class _Floor:
     @classmethod
     def of(cls, *, units: int, seed: int) -> "_Floor":
         """Write a floor and its first queue."""
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "INSERT INTO workers_cluster (slug, name, rule, notice_seconds, cool_down_seconds, max_moves_per_hour,"
-                " max_award_seconds, tick_number, book_fingerprint, created_at)"
-                " VALUES ('hand-overs', 'hand-overs', 'launch_table', 30, 60, 12, 600, 0, '', clock_timestamp())"
-                " RETURNING id"
-            )
-            floor = cls(cluster=cursor.fetchone()[0], units=units, seed=seed)
-            floor.write(*_FLOOR)
-            floor.pass_round()
-            floor.write("ANALYZE")  # as autovacuum would have by the time at which a cluster is of this size
+        cluster = Cluster.objects.create(slug="hand-overs", name="hand-overs")
+        floor = cls(cluster=cluster.pk, units=units, seed=seed)
+        floor.write(*_FLOOR)
+        floor.pass_round()
+        floor.write("ANALYZE")  # as autovacuum would have by the time at which a cluster is of this size
         return floor
 
     def pass_round(self) -> None:
