@@ -4,7 +4,7 @@ For the hot paths, where a model instance a row is too slow. Everything goes thr
 transaction; triggers, constraints and defaults of the database apply as ever, those of Django do not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,34 @@ def copy_in(model: type[models.Model], names: Sequence[str], rows: Iterable[Sequ
     ):
         for row in rows:
             copy.write_row(row)
+
+
+def copy_instances(rows: Collection[models.Model]) -> None:
+    """Insert instances of one model and give them their ids, in two statements however many they are.
+
+    Every column is written from the instances: a model with defaults of the database's own is not for this.
+
+    Raises:
+        IntegrityError, DataError: as an INSERT of all of them would; none is written then.
+    """
+    if not rows:
+        return
+    meta = next(iter(rows))._meta
+    fields = meta.concrete_fields
+    names = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)",
+            [meta.db_table, meta.pk.column, len(rows)],
+        )
+        for row, (pk,) in zip(rows, cursor.fetchall(), strict=True):
+            row.pk = pk
+        statement = f"COPY {connection.ops.quote_name(meta.db_table)} ({names}) FROM STDIN"
+        with connection.wrap_database_errors, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row([field.get_db_prep_save(field.pre_save(row, add=True), connection) for field in fields])
+    for row in rows:
+        row._state.adding = False  # as bulk_create does
 
 
 def update_from(model: type[models.Model], *, where: str = "true", **columns: Sequence[Any]) -> int:

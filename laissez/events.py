@@ -6,6 +6,7 @@ is the order of commits. What goes through channels is a hint only: a reader tha
 """
 
 import asyncio
+import json
 import logging
 import os
 import threading
@@ -24,7 +25,7 @@ from redis.exceptions import RedisError
 
 from laissez import clock
 from laissez.feed import vocabulary
-from laissez.models import Event, Stream
+from laissez.ids import new_id
 
 logger = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def rehearse(work: Callable[[Outbox], T]) -> T:
     return result
 
 
-def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
+def publish(drafts: Sequence[Draft], *, at: datetime) -> None:
     """Append a transaction's events, numbered in the order given, and hint at them once they are committed.
 
     Call it once, as the last statements of a transaction: it locks the streams in the order of their ids, and nothing
@@ -134,41 +135,44 @@ def publish(drafts: Sequence[Draft], *, at: datetime) -> list[Event]:
     if not connection.in_atomic_block:
         raise RuntimeError("Events are published in the transaction of the change they tell of.")
     if not drafts:
-        return []
+        return
     if not settings.PRODUCTION:
         for draft in drafts:
             vocabulary.check(draft.type, draft.data)
     counts = Counter(draft.stream for draft in drafts)
     streams = _advance(counts)
-    following = {name: last_seq - counts[name] + 1 for name, (_, last_seq) in streams.items()}
-    events = []
-    for draft in drafts:
-        events.append(
-            Event(
-                stream_id=streams[draft.stream][0],
-                seq=following[draft.stream],
-                type=draft.type,
-                subject=draft.subject,
-                at=at,
-                data=dict(draft.data),
-            )
-        )
-        following[draft.stream] += 1
-    Event.objects.bulk_create(events)
+    _append(drafts, {name: (pk, last_seq - counts[name] + 1) for name, (pk, last_seq) in streams.items()}, at)
     last_numbers = {name: last_seq for name, (_, last_seq) in streams.items()}
     _after_commit(lambda hints: hints.numbers.update(last_numbers))
-    return events
+
+
+_APPEND = "COPY laissez_event (stream_id, seq, public_id, type, subject, at, data) FROM STDIN"
+
+
+def _append(drafts: Sequence[Draft], first: Mapping[str, tuple[int, int]], at: datetime) -> None:
+    """Write events in one statement, given the id of each stream and its first new number."""
+    when, following = at.isoformat(), {name: number for name, (_, number) in first.items()}
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(_APPEND) as copy:
+        for draft in drafts:
+            number, data = following[draft.stream], json.dumps(dict(draft.data))
+            copy.write_row((first[draft.stream][0], number, new_id("evt"), draft.type, draft.subject, when, data))
+            following[draft.stream] += 1
+
+
+_CREATE = """
+    INSERT INTO laissez_stream (name, last_seq)
+    SELECT wanted.name, 0 FROM unnest(%s::text[]) AS wanted(name)
+    WHERE NOT EXISTS (SELECT FROM laissez_stream AS stream WHERE stream.name = wanted.name)
+    ORDER BY wanted.name
+    ON CONFLICT DO NOTHING
+"""  # another transaction may create the same stream at this moment
 
 
 def _advance(counts: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Count each stream up under its lock. Returns its id and its new last number by name."""
     names = sorted(counts)
-    known = set(Stream.objects.filter(name__in=names).values_list("name", flat=True))
-    Stream.objects.bulk_create(
-        [Stream(name=name) for name in names if name not in known],
-        ignore_conflicts=True,  # another transaction may create the same stream at this moment
-    )
     with connection.cursor() as cursor:
+        cursor.execute(_CREATE, [names])
         cursor.execute("SELECT id FROM laissez_stream WHERE name = ANY(%s) ORDER BY id FOR NO KEY UPDATE", [names])
         cursor.execute(
             "UPDATE laissez_stream AS stream SET last_seq = last_seq + more.count"

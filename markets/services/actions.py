@@ -1,13 +1,16 @@
-"""Carrying out what the engine has decided: one method per action, each re-checking its rows.
+"""Carrying out what the engine has decided: a few statements per kind of action, each re-checking its rows.
 
 The cluster's lock is held and the jobs named here are locked. Hosts may have reported since the floor was read, so
-every write names the state it comes from; "0 rows" drops the action.
+every write names the state it comes from; an action whose row has moved on is dropped.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from functools import singledispatchmethod
+from datetime import datetime
+from typing import Any
+
+from django.db.models import prefetch_related_objects
 
 from laissez.events import Outbox
 from markets.engine.actions import (
@@ -23,12 +26,13 @@ from markets.engine.actions import (
     WithdrawNotice,
 )
 from markets.engine.clearing import Clearing
-from markets.models import Award, Bid, Notice
-from markets.selectors import rows
-from markets.services import awards, bids
-from workers.models import Accelerator, Cluster, Job, Lease
+from markets.models import Bid, Notice
+from markets.services import awards, bids, notices
+from markets.services.notices import Ending, Opening
+from workers.models import Cluster, Job, Lease
 from workers.services import jobs, leases, migrations
 
+BUDGET_DETAIL = "The budget is spent or the tenant's funds no longer cover the job; its state is saved."
 _CLOSING_REASONS = {
     Notice.Reason.OUTBID: Lease.Reason.OUTBID,
     Notice.Reason.CLAIMED: Lease.Reason.OUTBID,
@@ -37,6 +41,7 @@ _CLOSING_REASONS = {
     Notice.Reason.BUDGET: Lease.Reason.BUDGET,
     Notice.Reason.HOST: Lease.Reason.DRAINED,
 }
+_ANSWERED_BY_BIDS = (Notice.Reason.OUTBID, Notice.Reason.BELOW_BASE)
 
 
 @dataclass(slots=True)
@@ -50,199 +55,160 @@ class Applier:
     outbox: Outbox
     applied: list[Action] = field(default_factory=list)
 
-    def apply(self, action: Action) -> None:
-        """Carry out one action, or drop it when its rows have moved on."""
+    def apply_all(self, actions: Iterable[Action]) -> None:
+        """Carry out a plan's actions, kind by kind in the order in which a plan names those of one job.
+
+        An action is dropped when its rows have moved on, or its job is not locked or not open any more.
+        """
+        by_kind: dict[type, list[Action]] = defaultdict(list)
+        for action in actions:
+            by_kind[type(action)].append(action)
+        self._load_what_is_told()
+        for kind, carry_out in self._ways().items():
+            wanted = [action for action in by_kind.pop(kind, []) if self._is_open(action)]
+            if wanted:
+                self.applied += carry_out(wanted)
+        if by_kind:
+            raise TypeError(f"no way to apply {', '.join(sorted(kind.__name__ for kind in by_kind))}")
+
+    def _ways(self) -> Mapping[type, Callable[[Sequence[Any]], Iterable[Action]]]:
+        return {
+            ReturnDestination: self._return_destinations,
+            CloseAward: self._close_awards,
+            CoolDown: self._cool_down,
+            OpenAward: self._open_awards,
+            HandOver: self._hand_over,
+            LapseMove: self._lapse_moves,
+            GiveNotice: self._give_notices,
+            WithdrawNotice: self._withdraw_notices,
+            ExecuteNotice: self._execute_notices,
+        }
+
+    def _load_what_is_told(self) -> None:
+        """A job's events name its tenant and its cluster."""
+        prefetch_related_objects(list(self.jobs.values()), "tenant")
+        for job in self.jobs.values():
+            job.cluster = self.cluster
+
+    def _is_open(self, action: Action) -> bool:
         job = self.jobs.get(action.job)
-        if job is not None and job.state in jobs.OPEN_JOB_STATES and self._do(action, job):
-            self.applied.append(action)
+        return job is not None and job.state in jobs.OPEN_JOB_STATES
 
-    @singledispatchmethod
-    def _do(self, action: Action, job: Job) -> bool:
-        raise TypeError(f"no way to apply {type(action).__name__}")
+    def _return_destinations(self, actions: Sequence[ReturnDestination]) -> Iterable[Action]:
+        giving_back = [(self.jobs[action.job], str(action.reason)) for action in actions]
+        aborted = {job.pk for job in migrations.abort_all(giving_back, now=self.now, outbox=self.outbox)}
+        return [action for action in actions if action.job in aborted]
 
-    @_do.register
-    def _(self, action: OpenAward, job: Job) -> bool:
-        if Award.objects.filter(job=job, state=Award.State.WAITING).exists():
-            return False
-        award = Award.objects.create(
-            job=job,
-            type_id=action.type,
-            since=self.now,
-            deadline=self.now + timedelta(seconds=self.cluster.max_award_seconds),
-        )
-        awards.tell(award, "opened", self.outbox)
-        return True
+    def _close_awards(self, actions: Sequence[CloseAward]) -> Iterable[Action]:
+        waiting = {award.pk: award for award in awards.waiting_of(self._jobs_of(actions))}
+        rows = [waiting[action.award] for action in actions if action.award in waiting]
+        closed = {award.pk for award in awards.close(rows, now=self.now, outbox=self.outbox)}
+        return [action for action in actions if action.award in closed]
 
-    @_do.register
-    def _(self, action: CloseAward, job: Job) -> bool:
-        award = Award.objects.filter(pk=action.award, state=Award.State.WAITING).select_related(*AWARD_PARTS).first()
-        return award is not None and awards.close(award, now=self.now, outbox=self.outbox)
+    def _cool_down(self, actions: Sequence[CoolDown]) -> Iterable[Action]:
+        pairs = [(action.job, action.type) for action in actions]
+        awards.close_rows(pairs, cluster=self.cluster, now=self.now)
+        return actions
 
-    @_do.register
-    def _(self, action: HandOver, job: Job) -> bool:
-        award = Award.objects.filter(job=job, type_id=action.type, state=Award.State.WAITING).first()
-        if award is None:
-            return False
-        present = leases.open_leases(job)
-        accelerator = Accelerator.objects.select_for_update(no_key=True).get(pk=action.unit)
-        lease = leases.hand_over(job, accelerator=accelerator, now=self.now, outbox=self.outbox)
-        if lease is None:
-            return False
-        award.state, award.lease, award.closed_at = Award.State.HANDED_OVER, lease, self.now
-        award.save(update_fields=["state", "lease", "closed_at"])
-        awards.tell(award, "handed_over", self.outbox)
-        jobs.start(job, now=self.now, outbox=self.outbox)
-        if present:
-            migrations.begin(job, source=present[0], destination=lease, now=self.now, outbox=self.outbox)
-        jobs.ask_agent(job, "hand_over", now=self.now)
-        return True
+    def _open_awards(self, actions: Sequence[OpenAward]) -> Iterable[Action]:
+        pairs = [(self.jobs[action.job], action.type) for action in actions]
+        opened = awards.open_all(pairs, cluster=self.cluster, now=self.now, outbox=self.outbox)
+        won = {(award.job_id, award.type_id) for award in opened}
+        return [action for action in actions if (action.job, action.type) in won]
 
-    @_do.register
-    def _(self, action: GiveNotice, job: Job) -> bool:
-        lease = Lease.objects.filter(pk=action.lease, state__in=leases.LIVE_STATES).select_related("type").first()
-        if lease is None or Notice.objects.filter(lease=lease, state=Notice.State.OPEN).exists():
-            return False
+    def _hand_over(self, actions: Sequence[HandOver]) -> Iterable[Action]:
+        """Leases for jobs that wait for this type; where a job has another one already, it begins to move."""
+        waiting = {(award.job_id, award.type_id): award for award in awards.waiting_of(self._jobs_of(actions))}
+        wanted = {action.job: action for action in actions if (action.job, action.type) in waiting}
+        pairs = [(self.jobs[action.job], action.unit) for action in wanted.values()]
+        given = leases.hand_over(pairs, now=self.now, outbox=self.outbox)
+        done = [action for action in wanted.values() if action.job in given]
+        won = [(waiting[action.job, action.type], given[action.job]) for action in done]
+        awards.hand_over(won, now=self.now, outbox=self.outbox)
+        takers = self._jobs_of(done)
+        jobs.start(takers, now=self.now, outbox=self.outbox)
+        migrations.begin(list(given.values()), now=self.now, outbox=self.outbox)
+        jobs.ask_agents(takers, "hand_over", now=self.now)
+        return done
+
+    def _lapse_moves(self, actions: Sequence[LapseMove]) -> Iterable[Action]:
+        jobs.want_to_stay(self._jobs_of(actions), outbox=self.outbox)
+        return actions
+
+    def _give_notices(self, actions: Sequence[GiveNotice]) -> Iterable[Action]:
+        ids = [action.lease for action in actions]
+        live = Lease.objects.filter(state__in=leases.LIVE_STATES).select_related("type").in_bulk(ids)
+        warned = Notice.objects.filter(lease__in=ids, state=Notice.State.OPEN).values_list("lease_id", flat=True)
+        for lease_id in warned:
+            live.pop(lease_id, None)
+        wanted = {action.lease: action for action in actions if action.lease in live}
+        openings = [self._opening(action, live[action.lease]) for action in wanted.values()]
+        notices.open_all(openings, seconds=self.cluster.notice_seconds, now=self.now, outbox=self.outbox)
+        awards.mark_disturbing((opening.lease.type_id, opening.job.pk) for opening in openings)
+        return wanted.values()
+
+    def _opening(self, action: GiveNotice, lease: Lease) -> Opening:
         price = self.clearing.prices[lease.type_id].public
-        open_notice(
-            job,
-            lease,
-            reason=Notice.Reason(action.reason),
-            seconds=self.cluster.notice_seconds,
-            price_per_hour=price,
-            now=self.now,
-            outbox=self.outbox,
-        )
-        Award.objects.filter(type_id=lease.type_id, state=Award.State.WAITING).exclude(job=job).update(
-            put_under_notice=True
-        )
-        return True
+        return Opening(self.jobs[action.job], lease, Notice.Reason(action.reason), price)
 
-    @_do.register
-    def _(self, action: WithdrawNotice, job: Job) -> bool:
-        notice = Notice.objects.filter(pk=action.notice, state=Notice.State.OPEN).select_related("lease").first()
-        if notice is None:
-            return False
-        raised = Bid.objects.filter(
-            job=job, type_id=notice.lease.type_id, closed_at=None, accepted_at__gt=notice.opened_at
-        ).exists()
-        close_notice(
-            notice,
-            state=Notice.State.ANSWERED if raised else Notice.State.WITHDRAWN,
-            answer=Notice.Answer.REBID if raised else None,
-            now=self.now,
-            outbox=self.outbox,
-        )
-        return True
+    def _withdraw_notices(self, actions: Sequence[WithdrawNotice]) -> Iterable[Action]:
+        """The clearing gives the unit back: because its job has raised its bid, which is an answer, or all the same."""
+        found = self._open_notices(actions)
+        present = notices.open_bids(action.job for action in actions)
+        endings = []
+        for notice in found.values():
+            bid = present.get((notice.job_id, notice.lease.type_id))
+            raised = bid is not None and bid.accepted_at > notice.opened_at
+            answer = Notice.Answer.REBID if raised else None
+            endings.append(Ending(notice, Notice.State.ANSWERED if raised else Notice.State.WITHDRAWN, answer))
+        closed = {notice.pk for notice in notices.close_all(endings, now=self.now, outbox=self.outbox)}
+        return [action for action in actions if action.notice in closed]
 
-    @_do.register
-    def _(self, action: ExecuteNotice, job: Job) -> bool:
-        notice = Notice.objects.filter(pk=action.notice, state=Notice.State.OPEN).select_related("lease").first()
-        if notice is None or self._has_been_answered(job, notice):
-            return False
-        close_notice(notice, state=Notice.State.EXECUTED, answer=None, now=self.now, outbox=self.outbox)
-        if notice.reason == Notice.Reason.BUDGET:
-            stopped = jobs.stop(job, reason="budget", detail=BUDGET_DETAIL, now=self.now, outbox=self.outbox)
-            self.retire(job)
-            return stopped
-        return migrations.leave(
-            job, notice.lease, reason=_CLOSING_REASONS[Notice.Reason(notice.reason)], now=self.now, outbox=self.outbox
-        )
+    def _execute_notices(self, actions: Sequence[ExecuteNotice]) -> Iterable[Action]:
+        found = self._open_notices(actions)
+        present = notices.open_bids(notice.job_id for notice in found.values() if notice.reason in _ANSWERED_BY_BIDS)
+        endings = [
+            Ending(notice, Notice.State.EXECUTED)
+            for notice in found.values()
+            if not self._has_been_answered(notice, present)
+        ]
+        executed = notices.close_all(endings, now=self.now, outbox=self.outbox)
+        gone = self._stop([notice.job for notice in executed if notice.reason == Notice.Reason.BUDGET])
+        leaving = [
+            (notice.job, notice.lease, _CLOSING_REASONS[Notice.Reason(notice.reason)])
+            for notice in executed
+            if notice.reason != Notice.Reason.BUDGET
+        ]
+        gone |= {lease.job_id for lease in migrations.leave_all(leaving, now=self.now, outbox=self.outbox)}
+        return [action for action in actions if action.notice in found and action.job in gone]
 
-    @_do.register
-    def _(self, action: ReturnDestination, job: Job) -> bool:
-        return migrations.abort(job, reason=action.reason, now=self.now, outbox=self.outbox)
+    def _stop(self, spent: Iterable[Job]) -> set[int]:
+        """Stop jobs whose money is gone; returns which. They are few in a tick, so each is stopped by itself."""
+        stopped = set()
+        for job in spent:
+            if jobs.stop(job, reason="budget", detail=BUDGET_DETAIL, now=self.now, outbox=self.outbox):
+                stopped.add(job.pk)
+            retire(job, now=self.now, outbox=self.outbox)
+        return stopped
 
-    @_do.register
-    def _(self, action: LapseMove, job: Job) -> bool:
-        jobs.want_to_stay(job, outbox=self.outbox)
-        return True
-
-    @_do.register
-    def _(self, action: CoolDown, job: Job) -> bool:
-        awards.close_row(job, action.type, cluster=self.cluster, now=self.now)
-        return True
-
-    def _has_been_answered(self, job: Job, notice: Notice) -> bool:
+    def _has_been_answered(self, notice: Notice, present: Mapping[tuple[int, int], Bid]) -> bool:
         """Whether the job bids more for its unit by now than anybody whom this clearing has preferred to it."""
-        if notice.reason not in (Notice.Reason.OUTBID, Notice.Reason.BELOW_BASE):
+        if notice.reason not in _ANSWERED_BY_BIDS:
             return False
-        type_id = notice.lease.type_id
-        bid = Bid.objects.filter(job=job, type_id=type_id, closed_at=None).select_related("type").first()
-        return bid is not None and counted(bid) > self.clearing.prices[type_id].public
+        bid = present.get((notice.job_id, notice.lease.type_id))
+        return bid is not None and notices.counted(bid) > self.clearing.prices[notice.lease.type_id].public
 
-    def retire(self, job: Job) -> None:
-        """A job that is over, or stopped, takes no part in the market any more."""
-        retire(job, now=self.now, outbox=self.outbox)
+    def _open_notices(self, actions: Sequence[WithdrawNotice] | Sequence[ExecuteNotice]) -> dict[int, Notice]:
+        """Those of the notices that these actions name that are still open, in the order of the actions."""
+        still_open = {notice.pk: notice for notice in notices.open_of(self._jobs_of(actions))}
+        return {action.notice: still_open[action.notice] for action in actions if action.notice in still_open}
 
-
-BUDGET_DETAIL = "The budget is spent or the tenant's funds no longer cover the job; its state is saved."
-AWARD_PARTS = ("job__cluster", "job__tenant", "type")
-
-
-def open_notice(
-    job: Job,
-    lease: Lease,
-    *,
-    reason: Notice.Reason,
-    seconds: float,
-    price_per_hour: int | None,
-    now: datetime,
-    outbox: Outbox,
-) -> Notice:
-    """Warn a job about one lease, and have its agent asked."""
-    bid = Bid.objects.filter(job=job, type_id=lease.type_id, closed_at=None).select_related("type").first()
-    notice = Notice.objects.create(
-        job=job,
-        lease=lease,
-        reason=reason,
-        price_per_hour=price_per_hour,
-        bid_per_hour=None if bid is None else counted(bid),
-        opened_at=now,
-        deadline=now + timedelta(seconds=seconds),
-    )
-    _tell(notice, "opened", outbox)
-    jobs.ask_agent(job, "notice", now=now)
-    return notice
-
-
-def close_notice(
-    notice: Notice, *, state: Notice.State, answer: Notice.Answer | None, now: datetime, outbox: Outbox
-) -> bool:
-    """End an open notice: answered, withdrawn or executed."""
-    closed = Notice.objects.filter(pk=notice.pk, state=Notice.State.OPEN).update(
-        state=state, answer=answer or "", closed_at=now
-    )
-    if closed:
-        notice.state, notice.answer, notice.closed_at = state, answer or "", now
-        _tell(notice, str(state), outbox)
-    return bool(closed)
-
-
-def _tell(notice: Notice, change: str, outbox: Outbox) -> None:
-    type_ = f"org.laissez.market.notice.{change}.v1"
-    outbox.add(f"job:{notice.job.public_id}", type_, notice.public_id, rows.notice(notice))
-
-
-def close_spent_notices(job: Job, *, now: datetime, outbox: Outbox) -> None:
-    """A notice ends with its lease: whoever is leaving has answered it, by moving or by leaving."""
-    spent = Notice.objects.filter(job=job, state=Notice.State.OPEN).exclude(lease__state__in=leases.LIVE_STATES)
-    stays = any(lease.state in leases.LIVE_STATES for lease in leases.open_leases(job))
-    for notice in spent.select_related("lease", "job"):
-        answer = Notice.Answer.MIGRATED if stays else Notice.Answer.LEFT
-        close_notice(notice, state=Notice.State.ANSWERED, answer=answer, now=now, outbox=outbox)
-
-
-def counted(bid: Bid) -> int:
-    """What a held row bids: its keep price where it has one, at most the cap."""
-    cap = bid.type.cap_price_per_hour
-    stated = bid.keep_price_per_hour or bid.max_price_per_hour
-    return cap if stated is None else min(cap, stated)
+    def _jobs_of(self, actions: Iterable[Action]) -> list[Job]:
+        return [self.jobs[action.job] for action in actions]
 
 
 def retire(job: Job, *, now: datetime, outbox: Outbox) -> None:
     """Take a job out of the market: its bids close, its award is withdrawn, its notices have been answered."""
     bids.close_all(job, outbox=outbox)
-    for award in Award.objects.filter(job=job, state=Award.State.WAITING).select_related(*AWARD_PARTS):
-        awards.withdraw(award, now=now, outbox=outbox)
-    for notice in Notice.objects.filter(job=job, state=Notice.State.OPEN).select_related("lease", "job"):
-        close_notice(notice, state=Notice.State.ANSWERED, answer=Notice.Answer.LEFT, now=now, outbox=outbox)
+    awards.withdraw(awards.waiting_of([job]), now=now, outbox=outbox)
+    notices.leave_all([job], now=now, outbox=outbox)

@@ -17,7 +17,7 @@ from laissez.sdk.policies import POLICIES
 from markets.engine.money import parse_price
 from markets.models import Bid, Clearing
 from markets.selectors import contexts
-from markets.services import actions, bids, funds
+from markets.services import actions, bids, funds, notices
 from workers.models import Job
 from workers.services import jobs, leases, migrations
 
@@ -144,7 +144,7 @@ def _stay(job: Job, outbox: Outbox) -> None:
     """Re-bidding the row it sits on takes an earlier `migrate` back, unless the move is under way already."""
     under_way = migrations.open_of(job)
     if job.leaving_since is not None and under_way is None and not _is_outbid(job):
-        jobs.want_to_stay(job, outbox=outbox)
+        jobs.want_to_stay([job], outbox=outbox)
 
 
 def _is_outbid(job: Job) -> bool:
@@ -154,7 +154,7 @@ def _is_outbid(job: Job) -> bool:
         return True
     bid = Bid.objects.filter(job=job, type_id=source.type_id, closed_at=None).select_related("type").first()
     quote = source.type.quotes.filter(during__upper_inf=True).first()
-    return bid is None or quote is None or actions.counted(bid) < quote.price_per_hour
+    return bid is None or quote is None or notices.counted(bid) < quote.price_per_hour
 
 
 def _move(job: Job, moment: str, now: datetime, outbox: Outbox) -> str:

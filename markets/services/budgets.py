@@ -11,7 +11,7 @@ from django.db import connection
 
 from laissez.events import Outbox
 from markets.models import Award, Bid, Notice
-from markets.services import actions, batches, costing, funds
+from markets.services import actions, batches, costing, funds, notices
 from tenants.models import Tenant
 from tenants.services import ledger
 from workers.models import Job
@@ -166,14 +166,8 @@ def _give_notice(job: Job, now: datetime, outbox: Outbox) -> None:
     for lease in leases.open_leases(job):
         if lease.state not in leases.LIVE_STATES or not leases.is_primary(lease):
             continue
-        for notice in Notice.objects.filter(lease=lease, state=Notice.State.OPEN).select_related("lease", "job"):
-            actions.close_notice(notice, state=Notice.State.WITHDRAWN, answer=None, now=now, outbox=outbox)
-        actions.open_notice(
-            job,
-            lease,
-            reason=Notice.Reason.BUDGET,
-            seconds=job.cluster.notice_seconds,
-            price_per_hour=None,
-            now=now,
-            outbox=outbox,
-        )
+        superseded = [notice for notice in notices.open_of([job]) if notice.lease_id == lease.pk]
+        endings = [notices.Ending(notice, Notice.State.WITHDRAWN) for notice in superseded]
+        notices.close_all(endings, now=now, outbox=outbox)
+        opening = notices.Opening(job, lease, Notice.Reason.BUDGET, price_per_hour=None)
+        notices.open_all([opening], seconds=job.cluster.notice_seconds, now=now, outbox=outbox)

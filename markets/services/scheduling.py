@@ -24,7 +24,7 @@ from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
 from markets.models import Award, Notice
 from markets.selectors import floor as floors
-from markets.services import actions, announcing, awards, changes, moments, pricing
+from markets.services import actions, announcing, awards, changes, moments, notices, pricing
 from workers.models import Cluster, Job
 from workers.services import jobs, leases
 
@@ -129,18 +129,15 @@ def _clear(cluster: Cluster, snapshot: floors.Snapshot, decided: Plan, dues: _Du
     _lock(concerned | acted_on)
     locked = jobs.lock(acted_on)
     applier = actions.Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
-    for job_id in sorted(dues.spent & locked.keys()):
-        actions.close_spent_notices(locked[job_id], now=now, outbox=outbox)
-    for action in decided.actions:
-        applier.apply(action)
-    for award in dues.lapsing.values():
-        awards.lapse(award, now=now, outbox=outbox)
+    notices.close_spent([locked[job_id] for job_id in sorted(dues.spent & locked.keys())], now=now, outbox=outbox)
+    applier.apply_all(decided.actions)
+    awards.lapse(list(dues.lapsing.values()), cluster=cluster, now=now, outbox=outbox)
     for job_id in sorted(dues.ready & locked.keys()):
         moments.leave(locked[job_id], now=now, outbox=outbox)
     for job_id in sorted(dues.overdue & locked.keys()):
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
-            applier.retire(locked[job_id])
-    _ask(concerned, now)
+            actions.retire(locked[job_id], now=now, outbox=outbox)
+    jobs.ask_agents_of(concerned, "price", now=now)
     pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
 
 
@@ -151,11 +148,6 @@ def _lock(ids: set[int]) -> None:
             "SELECT count(*) FROM (SELECT FROM workers_job WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE) AS locked",
             [sorted(ids)],
         )
-
-
-def _ask(ids: set[int], now: datetime) -> None:
-    for job in jobs.lock(ids).values():
-        jobs.ask_agent(job, "price", now=now)
 
 
 def _watching(floor: Floor, types: Iterable[int]) -> set[int]:

@@ -17,7 +17,7 @@ from laissez.errors import Refused
 from laissez.events import Outbox
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, format_price, integral
 from markets.models import Bid, BillingSlice, Notice, Quote
-from markets.services import actions, funds, metering
+from markets.services import actions, funds, metering, notices
 from tenants.models import Hold
 from tenants.selectors import available
 from tenants.services import ledger
@@ -235,17 +235,11 @@ def renew_or_warn(job_id: int, outbox: Outbox) -> None:
     for lease in leases.open_leases(job):
         if lease.state not in leases.LIVE_STATES or not leases.is_primary(lease):
             continue
-        for notice in Notice.objects.filter(lease=lease, state=Notice.State.OPEN).select_related("lease", "job"):
-            actions.close_notice(notice, state=Notice.State.WITHDRAWN, answer=None, now=now, outbox=outbox)
-        actions.open_notice(
-            job,
-            lease,
-            reason=Notice.Reason.BUDGET,
-            seconds=job.cluster.notice_seconds,
-            price_per_hour=None,
-            now=now,
-            outbox=outbox,
-        )
+        superseded = [notice for notice in notices.open_of([job]) if notice.lease_id == lease.pk]
+        endings = [notices.Ending(notice, Notice.State.WITHDRAWN) for notice in superseded]
+        notices.close_all(endings, now=now, outbox=outbox)
+        opening = notices.Opening(job, lease, Notice.Reason.BUDGET, price_per_hour=None)
+        notices.open_all([opening], seconds=job.cluster.notice_seconds, now=now, outbox=outbox)
 
 
 def _renew(job: Job, outbox: Outbox) -> bool:

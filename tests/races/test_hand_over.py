@@ -1,17 +1,22 @@
 """One accelerator, many takers: one wins, whoever else tries and however."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
 from laissez.events import Outbox, transact
+from markets.engine.actions import Action, HandOver, OpenAward
+from markets.engine.dynamics import plan
 from markets.models import Award, Clearing
+from markets.selectors import floor as floors
 from markets.services import scheduling
+from markets.services.actions import Applier
 from tests import scenes
 from tests.races.interleaving import overlapping
 from tests.racing import race
 from workers.models import Accelerator, Cluster, Job, Lease, Migration
-from workers.services import jobs, leases
+from workers.services import hosts, jobs, leases, sync
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,7 +32,8 @@ def queue(cluster: Cluster, count: int) -> list[Job]:
 def take(job: Job, accelerator: Accelerator) -> Lease | None:
     def work(outbox: Outbox) -> Lease | None:
         locked = jobs.lock_one(job)
-        return leases.hand_over(locked, accelerator=accelerator, now=outbox.now(), outbox=outbox)
+        given = leases.hand_over([(locked, accelerator.pk)], now=outbox.now(), outbox=outbox)
+        return given.get(job.pk)
 
     return transact(work)
 
@@ -49,7 +55,7 @@ def test_one_of_forty_takers_gets_the_accelerator() -> None:
 
 def start(lease: Lease) -> None:
     """What the scheduler does beside a hand-over."""
-    transact(lambda outbox: jobs.start(jobs.lock_one(lease.job), now=outbox.now(), outbox=outbox))
+    transact(lambda outbox: jobs.start([jobs.lock_one(lease.job)], now=outbox.now(), outbox=outbox))
 
 
 def test_forty_ticks_at_once_hand_the_accelerator_over_once() -> None:
@@ -105,3 +111,99 @@ def test_a_hand_over_on_a_host_that_is_syncing_leads_to_no_deadlock(caplog: pyte
         overlapping(lambda outbox: scheduling._tick(cluster.pk, outbox), host.sync)
     assert "DeadlockDetected" not in caplog.text
     assert Migration.objects.get(job=job).state == Migration.State.AWARDED
+
+
+def planned(cluster: Cluster) -> Callable[[], list[Action]]:
+    """A plan made now, and carried out when it is called: it hands the only A10 over."""
+    decided = transact(lambda outbox: plan(floors.read(cluster, now=outbox.now()).floor, cluster.rule))
+    assert [type(action) for action in decided.actions] == [OpenAward, HandOver]
+
+    def work(outbox: Outbox) -> list[Action]:
+        locked = jobs.lock(action.job for action in decided.actions)
+        applier = Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=outbox.now(), outbox=outbox)
+        applier.apply_all(decided.actions)
+        return applier.applied
+
+    return lambda: transact(work)
+
+
+def kinds(applied: list[Action]) -> list[type]:
+    return [type(action) for action in applied]
+
+
+def test_a_device_that_fails_while_it_is_handed_over_is_not() -> None:
+    cluster = scenes.make_cluster()
+    host = scenes.make_host(cluster, nvidia_a10=1)
+    queue(cluster, 1)
+    carry_out = planned(cluster)
+    message = sync.Message(sequence=host.sequence + 1, healthy={0: False}, observed=[], reports=[])
+    _, applied = overlapping(lambda outbox: sync.sync(host.host.pk, message, outbox=outbox), carry_out)
+    assert kinds(applied) == [OpenAward]
+    assert Award.objects.get().state == Award.State.WAITING
+    assert not Lease.objects.exists()
+
+
+def test_a_device_that_fails_after_it_was_handed_over_is_left_again() -> None:
+    cluster = scenes.make_cluster()
+    host = scenes.make_host(cluster, nvidia_a10=1)
+    queue(cluster, 1)
+    assert kinds(planned(cluster)()) == [OpenAward, HandOver]
+    message = sync.Message(sequence=host.sequence + 1, healthy={0: False}, observed=[], reports=[])
+    transact(lambda outbox: sync.sync(host.host.pk, message, outbox=outbox))
+    assert (Lease.objects.get().state, Lease.objects.get().reason) == ("closing", "device_failed")
+
+
+def test_a_host_that_drains_before_the_hand_over_gets_nothing() -> None:
+    cluster = scenes.make_cluster()
+    host = scenes.make_host(cluster, nvidia_a10=1)
+    queue(cluster, 1)
+    carry_out = planned(cluster)
+    transact(lambda outbox: hosts.drain(host.host, actor="op", reason="why", outbox=outbox))
+    assert kinds(carry_out()) == [OpenAward]
+    assert not Lease.objects.exists()
+
+
+def test_a_unit_that_another_takes_meanwhile_is_handed_over_once_and_raises_one_fence() -> None:
+    cluster = scenes.make_cluster()
+    scenes.make_host(cluster, nvidia_a10=1)
+    loser, taker = queue(cluster, 1)[0], scenes.submit(scenes.make_tenant("bob"), (A10, "0.62"))
+    carry_out = planned(cluster)
+    unit = Accelerator.objects.get()
+
+    def take_first(outbox: Outbox) -> int:
+        locked = jobs.lock_one(taker)
+        given = leases.hand_over([(locked, unit.pk)], now=outbox.now(), outbox=outbox)
+        jobs.start([locked], now=outbox.now(), outbox=outbox)
+        return len(given)
+
+    taken, applied = overlapping(take_first, carry_out)
+    assert (taken, kinds(applied)) == (1, [OpenAward])
+    unit.refresh_from_db()
+    assert (Lease.objects.get().job, unit.fence) == (taker, 1)
+    loser.refresh_from_db()
+    assert loser.state == Job.State.QUEUED
+
+
+def test_two_ticks_that_hand_over_many_units_in_opposite_orders_meet_no_deadlock(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = scenes.make_cluster()
+    scenes.make_host(cluster, nvidia_a10=8)
+    takers = queue(cluster, 16)
+    units = list(Accelerator.objects.values_list("pk", flat=True))
+    orders = [units, units[::-1]]
+
+    def take_all(number: int) -> int:
+        def work(outbox: Outbox) -> int:
+            locked = jobs.lock(job.pk for job in takers[8 * number : 8 * number + 8])
+            pairs = list(zip(locked.values(), orders[number], strict=True))
+            given = leases.hand_over(pairs, now=outbox.now(), outbox=outbox)
+            jobs.start([locked[job_id] for job_id in given], now=outbox.now(), outbox=outbox)
+            return len(given)
+
+        return transact(work)
+
+    with caplog.at_level(logging.WARNING, logger="laissez.events"):
+        assert sorted(race(2, take_all)) == [0, 8]
+    assert "DeadlockDetected" not in caplog.text
+    assert sorted(Lease.objects.values_list("fence", flat=True)) == [1] * 8

@@ -4,15 +4,19 @@ Each names the states it comes from; "0 rows" means somebody else got there, and
 job's row lock, taken with `lock`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
+
+from django.db import connection
+from django.db.models.functions import Coalesce
 
 from laissez.errors import Conflict, NotFound
 from laissez.events import Outbox
 from workers.models import Job, Lease
 from workers.models.jobs import TERMINAL_JOB_STATES
 from workers.services import announce, doorbell, leases
+from workers.services.rereading import reread
 
 OPEN_JOB_STATES = (Job.State.QUEUED, Job.State.RUNNING)
 
@@ -34,16 +38,16 @@ def lock_one(job: Job) -> Job:
     return row
 
 
-def start(job: Job, *, now: datetime, outbox: Outbox) -> bool:
-    """A queued job has been handed a device."""
-    return _move(
-        job,
+def start(rows: Sequence[Job], *, now: datetime, outbox: Outbox) -> list[Job]:
+    """Queued jobs have been handed a device each. Returns those of them that were queued."""
+    return _move_all(
+        rows,
         to=Job.State.RUNNING,
         come_from=(Job.State.QUEUED,),
         reason="handed_over",
         outbox=outbox,
         queue_deadline=None,
-        started_at=job.started_at or now,
+        started_at=Coalesce("started_at", now),
     )
 
 
@@ -184,26 +188,45 @@ def want_to_leave(job: Job, *, moment: str, now: datetime, outbox: Outbox) -> No
     announce.job(job, outbox, "changed")
 
 
-def want_to_stay(job: Job, *, outbox: Outbox) -> None:
-    """It wants to no more, or not for as long as it did."""
-    job.leaving_since, job.leave_moment = None, ""
-    job.save(update_fields=["leaving_since", "leave_moment"])
-    announce.job(job, outbox, "changed")
+def want_to_stay(rows: Sequence[Job], *, outbox: Outbox) -> None:
+    """They want to no more, or not for as long as they did."""
+    if not rows:
+        return
+    Job.objects.filter(pk__in=[job.pk for job in rows]).update(leaving_since=None, leave_moment="")
+    for job in rows:
+        job.leaving_since, job.leave_moment = None, ""
+        announce.job(job, outbox, "changed")
 
 
 # A question still unanswered keeps the strongest of its causes; what a notice or an award says stands in the context.
 _CAUSES = ("heartbeat", "price", "award", "hand_over", "notice", "checkpoint")
 
+_ASK = """
+    UPDATE workers_job SET ask_number = ask_number + 1, asked_at = %(now)s, ask_cause = CASE
+        WHEN ask_number > answered_number
+            AND array_position(%(causes)s::text[], ask_cause::text)
+                > array_position(%(causes)s::text[], %(cause)s::text)
+        THEN ask_cause ELSE %(cause)s END
+    WHERE id = ANY(%(ids)s)
+"""
 
-def ask_agent(job: Job, cause: str, *, now: datetime) -> None:
-    """Something happened that concerns the job's agent; its host asks it at the next sync."""
-    unanswered = job.ask_number > job.answered_number
-    if not (unanswered and _CAUSES.index(job.ask_cause) > _CAUSES.index(cause)):
-        job.ask_cause = cause
-    job.ask_number += 1
-    job.asked_at = now
-    job.save(update_fields=["ask_number", "ask_cause", "asked_at"])
-    doorbell.ring_for(job)
+
+def ask_agents_of(ids: Iterable[int], cause: str, *, now: datetime) -> None:
+    """Something happened that concerns the agents of these jobs; their hosts ask them at the next sync.
+
+    For jobs that are locked and of which no instance is used any more; `ask_agents` keeps instances as they are.
+    """
+    asked = sorted(set(ids))
+    if asked:
+        with connection.cursor() as cursor:
+            cursor.execute(_ASK, {"now": now, "causes": list(_CAUSES), "cause": cause, "ids": asked})
+        doorbell.ring_for(*asked)
+
+
+def ask_agents(rows: Sequence[Job], cause: str, *, now: datetime) -> None:
+    """`ask_agents_of`, for jobs at hand."""
+    ask_agents_of([job.pk for job in rows], cause, now=now)
+    reread(rows, "ask_number", "ask_cause", "asked_at")
 
 
 def ask_if_due(job: Job, *, now: datetime) -> None:
@@ -227,7 +250,7 @@ def request_checkpoint(job: Job, *, now: datetime) -> None:
     """Ask the workload for a checkpoint at its next chance."""
     job.checkpoint_wanted_at = now
     job.save(update_fields=["checkpoint_wanted_at"])
-    doorbell.ring_for(job)
+    doorbell.ring_for(job.pk)
 
 
 def _leave_every_device(job: Job, reason: Lease.Reason, ending: Lease.Ending, now: datetime, outbox: Outbox) -> None:
@@ -248,13 +271,34 @@ def _move(
     detail: str = "",
     **changes: Any,
 ) -> bool:
-    moved = Job.objects.filter(pk=job.pk, state__in=come_from).update(
-        state=to, reason=reason, reason_detail=detail[:500], **changes
-    )
-    if moved:
-        job.refresh_from_db()
-        announce.job(job, outbox)
+    moved = _move_all([job], to=to, come_from=come_from, reason=reason, outbox=outbox, detail=detail, **changes)
     return bool(moved)
+
+
+def _move_all(
+    rows: Sequence[Job],
+    *,
+    to: Job.State,
+    come_from: tuple[Job.State, ...],
+    reason: str,
+    outbox: Outbox,
+    detail: str = "",
+    **changes: Any,
+) -> list[Job]:
+    """Move those jobs that are in a state from which they can, and tell of it in the order given."""
+    if not rows:
+        return []
+    values = {"state": to, "reason": reason, "reason_detail": detail[:500], **changes}
+    ids = [job.pk for job in rows]
+    there = Job.objects.filter(pk__in=ids, state__in=come_from)
+    movable = set(there.values_list("pk", flat=True) if len(ids) > 1 else ids)  # of one the update's count says it
+    if not there.update(**values):
+        return []
+    moved = [job for job in rows if job.pk in movable]
+    reread(moved, *values)
+    for job in moved:
+        announce.job(job, outbox)
+    return moved
 
 
 def is_over(job: Job) -> bool:

@@ -7,14 +7,18 @@ checkpoint, or now. `stop_and_copy` gives the source back once the state is save
 step on the destination, so that an aborted migration goes on where it was.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Q
 
+from laissez.bulk import copy_instances
 from laissez.events import Outbox
 from workers.models import Checkpoint, Job, Lease, Migration
 from workers.services import announce, doorbell, jobs, leases
+from workers.services.rereading import reread
 
 SAVE_GRACE_SECONDS = 20
 STUCK_SECONDS = 120
@@ -29,15 +33,42 @@ _MOVING = (Migration.State.CHECKPOINTING, Migration.State.TRANSFERRING, Migratio
 
 def open_of(job: Job) -> Migration | None:
     """The job's migration under way, if any."""
-    return (
-        Migration.objects.filter(job=job, state__in=OPEN).select_related("source", "destination", "checkpoint").first()
-    )
+    return _open_of([job]).get(job.pk)
 
 
-def begin(job: Job, *, source: Lease, destination: Lease, now: datetime, outbox: Outbox) -> Migration:
-    """The destination has been handed over. A source that is leaving already is saving its state by now."""
+def _open_of(jobs: Sequence[Job]) -> dict[int, Migration]:
+    """The migrations under way, by job; what is told of them is loaded too."""
+    given = {job.pk: job for job in jobs}
+    rows = Migration.objects.filter(job__in=given, state__in=OPEN)
+    found = {row.job_id: row for row in rows.select_related("source__type", "destination__type", "checkpoint")}
+    for job_id, row in found.items():
+        row.job = row.source.job = row.destination.job = given[job_id]
+    return found
+
+
+def begin(destinations: Sequence[Lease], *, now: datetime, outbox: Outbox) -> list[Migration]:
+    """Devices have been handed over: those of their jobs that have another one begin to move.
+
+    A source that is leaving already is saving its state by now.
+    """
+    if not destinations:
+        return []
+    sources = leases.open_leases_of([lease.job for lease in destinations], besides=destinations)
+    rows = [
+        _awarded(sources[destination.job_id][0], destination, now)
+        for destination in destinations
+        if sources[destination.job_id]
+    ]
+    copy_instances(rows)
+    for row in rows:
+        announce.migration(row, outbox)
+    return rows
+
+
+def _awarded(source: Lease, destination: Lease, now: datetime) -> Migration:
+    job = destination.job
     saving = source.state == Lease.State.CLOSING
-    row = Migration.objects.create(
+    return Migration(
         job=job,
         source=source,
         destination=destination,
@@ -47,8 +78,6 @@ def begin(job: Job, *, source: Lease, destination: Lease, now: datetime, outbox:
         opened_at=now,
         deadline=now + timedelta(seconds=job.seek_seconds),
     )
-    announce.migration(row, outbox)
-    return row
 
 
 def destination_confirmed(job: Job, destination: Lease, *, now: datetime, outbox: Outbox) -> None:
@@ -57,7 +86,7 @@ def destination_confirmed(job: Job, destination: Lease, *, now: datetime, outbox
     if row is None or row.destination_id != destination.pk:
         return
     Migration.objects.filter(pk=row.pk).update(destination_active_at=now)
-    row.refresh_from_db()
+    reread([row])
     announce.migration(row, outbox, "destination_active")
     if job.leave_moment == "now" or job.upgrade == Job.Upgrade.NOW:
         leave_now(job, now=now, outbox=outbox)
@@ -90,13 +119,27 @@ def leave_now(job: Job, *, now: datetime, outbox: Outbox) -> bool:
 
 
 def leave(job: Job, lease: Lease, *, reason: Lease.Reason, now: datetime, outbox: Outbox) -> bool:
-    """Make a job save and leave one lease: for its destination where it has one, else for the queue."""
-    closing = leases.begin_closing(
-        lease, reason=reason, ending=Lease.Ending.SAVE, now=now, outbox=outbox, grace_seconds=SAVE_GRACE_SECONDS
+    """`leave_all`, for one job."""
+    return bool(leave_all([(job, lease, reason)], now=now, outbox=outbox))
+
+
+def leave_all(leaving: Sequence[tuple[Job, Lease, Lease.Reason]], *, now: datetime, outbox: Outbox) -> list[Lease]:
+    """Make jobs save and leave a lease each: for its destination where a job has one, else for the queue.
+
+    Returns:
+        The leases that have begun to close.
+    """
+    closing = leases.begin_closing_all(
+        [(lease, reason) for _, lease, reason in leaving],
+        ending=Lease.Ending.SAVE,
+        now=now,
+        outbox=outbox,
+        grace_seconds=SAVE_GRACE_SECONDS,
     )
-    row = open_of(job)
-    if closing and row is not None and row.source_id == lease.pk:
-        _advance(row, Migration.State.CHECKPOINTING, (Migration.State.AWARDED,), outbox, checkpointing_at=now)
+    left = {lease.pk for lease in closing}
+    under_way = _open_of([job for job, lease, _ in leaving if lease.pk in left]) if left else {}
+    rows = [row for row in under_way.values() if row.source_id in left]
+    _advance_all(rows, Migration.State.CHECKPOINTING, (Migration.State.AWARDED,), outbox, checkpointing_at=now)
     return closing
 
 
@@ -141,7 +184,7 @@ def source_ended(job: Job, source: Lease, *, now: datetime, outbox: Outbox) -> N
     if row is None or row.source_id != source.pk:
         return
     if Migration.objects.filter(pk=row.pk, source_stopped_at__isnull=True).update(source_stopped_at=now):
-        row.refresh_from_db()
+        reread([row])
         announce.migration(row, outbox, "source_stopped")
     if row.destination.state not in leases.LIVE_STATES:
         return
@@ -172,7 +215,7 @@ def _conclude(job: Job, row: Migration, now: datetime, outbox: Outbox, **stamps:
     done = _advance(row, Migration.State.DONE, _MOVING, outbox, closed_at=now, **stamps)
     if done:
         Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="", moves=job.moves + 1)
-        job.refresh_from_db()
+        reread([job])
         announce.job(job, outbox, "changed")
     return done
 
@@ -201,19 +244,37 @@ def unstick(job: Job, *, now: datetime, outbox: Outbox) -> bool:
 
 
 def abort(job: Job, *, reason: str, now: datetime, outbox: Outbox) -> bool:
-    """Give the destination back. The job goes on where it was, or is queued with its state when the source has gone."""
-    row = open_of(job)
-    if row is None:
-        return False
-    aborted = _advance(row, Migration.State.ABORTED, OPEN, outbox, reason=reason, closed_at=now)
-    if aborted:
-        leases.begin_closing(
-            row.destination, reason=Lease.Reason.STOPPED, ending=Lease.Ending.STOP, now=now, outbox=outbox
-        )
-        Job.objects.filter(pk=job.pk).update(leaving_since=None, leave_moment="")
-        job.refresh_from_db()
-        announce.job(job, outbox, "changed")
-    return aborted
+    """`abort_all`, for one job."""
+    return bool(abort_all([(job, reason)], now=now, outbox=outbox))
+
+
+def abort_all(giving_back: Sequence[tuple[Job, str]], *, now: datetime, outbox: Outbox) -> list[Job]:
+    """Give destinations back. A job goes on where it was, or is queued with its state when the source has gone.
+
+    Args:
+        giving_back: jobs, each with the reason.
+
+    Returns:
+        Those that had a migration under way.
+    """
+    under_way = _open_of([job for job, _ in giving_back])
+    by_reason: dict[str, list[Migration]] = defaultdict(list)
+    for job, reason in giving_back:
+        if job.pk in under_way:
+            by_reason[reason].append(under_way[job.pk])
+    aborted: dict[int, Migration] = {}
+    for reason, rows in by_reason.items():
+        moved = _advance_all(rows, Migration.State.ABORTED, OPEN, outbox, reason=reason, closed_at=now)
+        aborted |= {row.job_id: row for row in moved}
+    jobs_back = [job for job, _ in giving_back if job.pk in aborted]
+    leases.begin_closing_all(
+        [(aborted[job.pk].destination, Lease.Reason.STOPPED) for job in jobs_back],
+        ending=Lease.Ending.STOP,
+        now=now,
+        outbox=outbox,
+    )
+    jobs.want_to_stay(jobs_back, outbox=outbox)
+    return jobs_back
 
 
 def end_lease(
@@ -234,9 +295,25 @@ def end_lease(
 def _advance(
     row: Migration, to: Migration.State, come_from: tuple[Migration.State, ...], outbox: Outbox, **changes: Any
 ) -> bool:
-    moved = Migration.objects.filter(pk=row.pk, state__in=come_from).update(state=to, **changes)
-    if moved:
-        row.refresh_from_db()
+    return bool(_advance_all([row], to, come_from, outbox, **changes))
+
+
+def _advance_all(
+    rows: Sequence[Migration],
+    to: Migration.State,
+    come_from: tuple[Migration.State, ...],
+    outbox: Outbox,
+    **changes: Any,
+) -> list[Migration]:
+    """Advance those that are in a phase from which they can, and tell of it in the order given."""
+    if not rows:
+        return []
+    there = Migration.objects.filter(pk__in=[row.pk for row in rows], state__in=come_from)
+    movable = set(there.values_list("pk", flat=True))
+    there.update(state=to, **changes)
+    moved = [row for row in rows if row.pk in movable]
+    reread(moved)
+    for row in moved:
         announce.migration(row, outbox)
-        doorbell.ring(row.destination.host_id)
-    return bool(moved)
+    doorbell.ring(*(row.destination.host_id for row in moved))
+    return moved

@@ -126,7 +126,7 @@ def _checkpoint(job: Job, lease: Lease, body: Mapping[str, Any], now: datetime, 
         leases.hasten(lease)
         stops = True
     if not stops:
-        jobs.ask_agent(job, "checkpoint", now=now)
+        jobs.ask_agents([job], "checkpoint", now=now)
     return {"accepted": True, "checkpoint": row.public_id, "then": "stop" if stops else "continue"}
 
 
