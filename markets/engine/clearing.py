@@ -13,7 +13,7 @@ import numpy as np
 from markets.engine.book import NONE, Book, IntArray
 from markets.engine.kernels.first_come import arrivals, first_come, passed_over
 from markets.engine.kernels.launch_table import deferred_acceptance
-from markets.engine.kernels.prices import rejection_prices
+from markets.engine.kernels.prices import SETTER, rejection_prices
 from markets.engine.kernels.resumption import resumed_acceptance
 from markets.engine.kernels.tables import Tables, former_tables_of, plain_tables_of, tables_of
 from markets.engine.kernels.vcg import choices, decide, highest_value, value_prices
@@ -138,9 +138,9 @@ def _posted_prices(book: Book, tables: Tables, assigned: IntArray) -> IntArray:
 
 def _prices(book: Book, table: IntArray) -> dict[int, TypePrice]:
     """Return a table of prices (T, 5) by type id."""
-    people: list[int | None] = [*book.participants["id"].tolist(), None]
-    lines = zip(book.offers["type"].tolist(), table.tolist(), strict=True)
+    setters = np.append(book.participants["id"], NONE)[table[:, SETTER]]
+    lines = zip(book.offers["type"].tolist(), setters.tolist(), table.tolist(), strict=True)
     return {
-        type_id: TypePrice(public, lease, people[setter], accepted, rejected)
-        for type_id, (public, lease, setter, accepted, rejected) in lines
+        type_id: TypePrice(public, lease, None if setter == NONE else setter, accepted, rejected)
+        for type_id, setter, (public, lease, _, accepted, rejected) in lines
     }
