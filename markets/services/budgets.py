@@ -135,7 +135,7 @@ def _still_in_the_market(job_ids: Iterable[int]) -> set[int]:
 def _short(cluster_id: int) -> set[int]:
     """Running jobs whose holds do not cover their dearest bids."""
     found = _rows(SHORT, cluster=cluster_id, seconds=funds.seconds_held(0), speedup=funds.speedup())
-    held: dict[int, int] = {job_id: amount for job_id, amount in found}
+    held = {row[0]: row[1] for row in found}
     needed = funds.needed_for_many(list(Job.objects.filter(pk__in=list(held)).only("migration_mode")))
     return {pk for pk, amount in needed.items() if held[pk] < amount}
 
