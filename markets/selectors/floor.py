@@ -66,6 +66,7 @@ _MOVES = Table(Integer("job", "it.job_id"), Instant("deadline", "it.deadline"))
 _TIRED = Table(Integer("job", "it.job_id"), Instant("until", "it.until"))
 _RESTS = Table(Integer("job", "it.job_id"), Integer("type", "it.type_id"), Instant("until", "it.until"))
 _DUE = Table(Instant("at", "it.at"))
+_LATE = Table(Integer("job", "it.job_id"))
 
 
 def _of_jobs(table: str, where: str) -> str:
@@ -107,6 +108,13 @@ _DEADLINES = f"""
     ) AS it WHERE it.at IS NOT NULL
 """  # noqa: S608  (nothing but this module's own words)
 
+# Jobs that have changed since the log was taken, as far as this very statement sees it: they are read with the others,
+# or what is kept of them would not be of the same snapshot as the rest. Their notes stay for the next tick.
+_CHANGED_LATE = """
+    SELECT DISTINCT job_id FROM markets_floorchange WHERE cluster_id = %(cluster)s AND job_id IS NOT NULL
+"""
+_NAMED = f"ANY(%(changed)s::bigint[] || ARRAY({_CHANGED_LATE}))"
+
 _FLOOR = ", ".join(
     (
         "SELECT pg_current_snapshot()::text",
@@ -119,14 +127,15 @@ _FLOOR = ", ".join(
         _TIRED.select(_TIRED_JOBS),
         _RESTS.select(_of_jobs("markets_cooldown", "it.until > %(now)s")),
         _DUE.select(_DEADLINES),
+        _LATE.select(f"FROM ({_CHANGED_LATE}) AS it"),
     )
 )
 _ALL = f"{_FLOOR}, {_JOBS.select(_OPEN_JOBS)}, {BIDS.select(_OPEN_BIDS)}"
 _CHANGED = ", ".join(
     (
         _FLOOR,
-        _JOBS.select(f"{_OPEN_JOBS} AND it.id = ANY(%(changed)s::bigint[])"),
-        BIDS.select(f"{_OPEN_BIDS} AND it.job_id = ANY(%(changed)s::bigint[])"),
+        _JOBS.select(f"{_OPEN_JOBS} AND it.id = {_NAMED}"),
+        BIDS.select(f"{_OPEN_BIDS} AND it.job_id = {_NAMED}"),
     )
 )
 _MOST_CHANGED = 20_000
@@ -163,8 +172,8 @@ def read(
     """
     if former is None or changed is None or len(changed) > _MOST_CHANGED:
         return _assembled(cluster, now, _Read.of(cluster, now, None))
-    changed = np.unique(changed)
     seen = _Read.of(cluster, now, changed)
+    changed = np.union1d(changed, seen.late["job"])
     jobs = _merged(former.jobs, seen.jobs, "id", changed)
     bids = _merged(former.bids, seen.bids, "job", changed)
     return _assembled(cluster, now, replace(seen, jobs=jobs, bids=bids))
@@ -185,6 +194,7 @@ class _Read:
     tired: Records
     rests: Records
     due: Records
+    late: Records
     jobs: Records
     bids: Records
 
@@ -204,7 +214,7 @@ class _Read:
             row = fetch_one(_ALL, parameters)
         else:
             row = fetch_one(_CHANGED, parameters | {"changed": changed.tolist()})
-        tables = (_TYPES, _UNITS, _LEASES, _NOTICES, _AWARDS, _MOVES, _TIRED, _RESTS, _DUE, _JOBS, BIDS)
+        tables = (_TYPES, _UNITS, _LEASES, _NOTICES, _AWARDS, _MOVES, _TIRED, _RESTS, _DUE, _LATE, _JOBS, BIDS)
         found = [_in_order(table.records(value)) for table, value in zip(tables, row[1:], strict=True)]
         return cls(watermark_of(row[0], own=own), own, *found)
 

@@ -1,24 +1,27 @@
 """The floor as arrays is the floor, and a tick that says `unchanged` would have planned nothing."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
 from django.db import connection, transaction
 
+from laissez import clock
 from laissez.clock import microseconds
 from laissez.events import Outbox, transact
 from markets.engine.dynamics import plan
 from markets.models import Bid, FloorChange, Quote
 from markets.selectors import floor as floors
-from markets.services import scheduling, submission
+from markets.services import changes, scheduling, submission
 from markets.services.scheduling import Outcome
 from tests import scenes
 from tests.invariants.lived import Market
 from tests.market import plainly
 from tests.market.days import Day
-from workers.models import Cluster
+from tests.racing import race
+from workers.models import Cluster, Job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,6 +32,11 @@ def logged() -> np.ndarray:
     """The jobs whose changes wait for the next tick."""
     jobs = FloorChange.objects.exclude(job=None).values_list("job_id", flat=True)
     return np.array(sorted(set(jobs)), dtype=np.int64)
+
+
+def rebid(job: Job, price: str, outbox: Outbox) -> None:
+    rows = [{"accelerator_type": A10, "max_price_per_hour": price}]
+    submission.change_table(job, rows, expected_version=None, outbox=outbox)
 
 
 @pytest.mark.parametrize("seed", [4])
@@ -52,6 +60,27 @@ def test_a_snapshot_is_the_floor_whether_read_afresh_or_from_what_has_changed(se
                 compared += 1
         day.clear()
     assert compared > 20
+
+
+def test_what_changes_between_the_log_and_the_floor_is_read_of_the_same_instant_as_the_rest() -> None:
+    cluster, tenant = scenes.make_cluster(), scenes.make_tenant()
+    scenes.make_host(cluster, nvidia_a10=1)
+    steady, hasty = (scenes.submit(tenant, (A10, price)) for price in ("1.0", "1.1"))
+    now = clock.now()
+    former = floors.read(cluster, now=now)
+    FloorChange.objects.all().delete()
+
+    with transaction.atomic():
+        taken = changes.take(cluster)
+        race(1, lambda _: transact(partial(rebid, hasty, "1.5")))
+        snapshot = floors.read(cluster, now=now, former=former, changed=np.zeros(0, dtype=np.int64))
+        afresh = floors.read(cluster, now=now)
+
+    assert taken is None
+    assert snapshot.floor.rows["max_price"].tolist() == afresh.floor.rows["max_price"].tolist()
+    assert snapshot.floor.rows["max_price"].tolist() == [1_000_000, 1_500_000]
+    assert set(logged()) == {hasty.pk}, "the next tick is to look again"
+    assert steady.pk < hasty.pk
 
 
 def test_everything_that_a_floor_can_hold_is_read() -> None:
