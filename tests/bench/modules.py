@@ -36,6 +36,7 @@ MODULES = {
         Module("metering"),
         Module("requests"),
         Module("sockets"),
+        Module("browser"),
         Module("restart", Ground.FOLDER),
     )
 }

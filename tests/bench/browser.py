@@ -1,0 +1,92 @@
+"""From a commit to the page in a real browser that is open on the market: when the frame reaches the page's socket."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import sleep, time
+
+import numpy as np
+from django.db import transaction
+from playwright.sync_api import Page, sync_playwright
+
+from laissez.events import Outbox, transact
+from markets.scale.seeding import Shape, seed
+from markets.selectors import exchange
+from markets.services import scheduling, telling
+from tests.bench.figures import Figure, Run
+from tests.bench.stage import fresh_database, web
+from tests.conftest import CHROMIUM_OPTIONS
+from workers.models import Cluster
+
+ROUNDS = 50
+PAUSE_SECONDS = 0.3
+PATIENCE_MS = 10_000
+
+HEAR = """
+window.heard = [];
+window.WebSocket = class extends WebSocket {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("message", (message) => {
+      if (message.data.includes("price.changed")) window.heard.push(performance.timeOrigin + performance.now());
+    });
+  }
+};
+"""
+
+
+def figures(run: Run) -> Iterator[Figure]:
+    """Median and worst of some ticks in which every type's price has changed."""
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"  # the browser's driver runs an event loop in this thread
+    with fresh_database():
+        cluster = seed(Shape(hosts=20, jobs=40, running=20, tenants=4), generator=np.random.default_rng(run.seed))
+        scheduling.tick(cluster.pk)
+        with web() as url, _page() as page:
+            page.goto(f"{url}/market/{cluster.slug}")
+            page.get_by_text("Live", exact=True).first.wait_for(timeout=PATIENCE_MS)
+            times = sorted(_heard_after(page, cluster) for _ in range(run.of(ROUNDS)))
+    detail = f"median of {len(times)} ticks in Chromium, worst {times[-1]:.1f} ms"
+    yield Figure("feed.commit_to_browser", median(times), "ms", goal=50, detail=detail)
+
+
+def _heard_after(page: Page, cluster: Cluster) -> float:
+    """Tell every row of the market once; milliseconds from the commit to the page."""
+    sleep(PAUSE_SECONDS)
+    page.evaluate("window.heard.length = 0")
+    committed_at = _tell(cluster)
+    while not (heard := page.evaluate("window.heard")):
+        if time() > committed_at + PATIENCE_MS / 1e3:
+            raise RuntimeError("the page has heard nothing")
+    return float(heard[0]) - committed_at * 1e3
+
+
+def _tell(cluster: Cluster) -> float:
+    committed_at: list[float] = []
+
+    def work(outbox: Outbox) -> None:
+        transaction.on_commit(lambda: committed_at.append(time()))
+        for row in exchange.rows_of(cluster).values():
+            telling.tell_row(row, "price.changed", outbox)
+
+    transact(work)
+    return committed_at[0]
+
+
+@contextmanager
+def _page() -> Iterator[Page]:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        raise RuntimeError("no browser: set CHROMIUM, or install chromium")
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(Path(folder)), executable_path=found, headless=True, args=CHROMIUM_OPTIONS
+        )
+        context.add_init_script(HEAR)
+        try:
+            yield context.pages[0]
+        finally:
+            context.close()
