@@ -39,7 +39,6 @@ WAITED_US = 3600 * MICROSECONDS_PER_SECOND
 SHARE_ON_SECOND_ROW = 0.3
 SHARE_BIDDING_CAP = 0.01
 AWARD_SECONDS = 600
-HOLDS_AT_ONCE = 1_000
 _MARK = "<here>"
 TABLES = (Host, Accelerator, Tenant, Account, Hold, Job, Bid, Lease, Award)
 
@@ -109,7 +108,7 @@ def seed(shape: Shape, *, generator: np.random.Generator, slug: str = "scale") -
         ids = _write_jobs(cluster, tenants, prices, jobs, shape.running, now)
         _write_bids(cluster, prices, jobs, ids, generator, now)
         _write_leases(prices, units, ids[: shape.running], generator, now)
-    _write_holds(cluster, tenants, prices, jobs, now)
+        _write_holds(cluster, tenants, prices, jobs, now)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE " + ", ".join(model._meta.db_table for model in TABLES))
     return cluster
@@ -302,27 +301,20 @@ def _write_bids(
 
 
 def _write_holds(cluster: Cluster, tenants: Sequence[Tenant], prices: _Prices, jobs: _Jobs, now: datetime) -> None:
-    """What each job's dearest row needs at its cap: enough whatever it bids later.
-
-    In many transactions, because each hold moves its account's figures, and versions of one row that one transaction
-    has made are all looked through by its next move of it.
-    """
+    """What each job's dearest row needs at its cap: enough whatever it bids later."""
     account_of = dict(Account.objects.filter(tenant__in=tenants).values_list("tenant_id", "id"))
-    account = np.array([account_of[tenant.pk] for tenant in tenants])[jobs.tenant]
     seconds = cluster.notice_seconds + CLOSING_GRACE_SECONDS + funds.SLICE_SECONDS
     market_us = seconds * MICROSECONDS_PER_SECOND * funds.speedup()
     dearest: list[int] = prices.cap[jobs.table].max(axis=1).tolist()
-    for start in range(0, len(dearest), HOLDS_AT_ONCE):
-        part = slice(start, start + HOLDS_AT_ONCE)
-        insert(
-            Hold,
-            len(dearest[part]),
-            account=account[part],
-            reference=jobs.public_ids[part],
-            amount_microdollars=[amount(integral(cap, 0, market_us)) for cap in dearest[part]],
-            opened_at=now,
-            renewed_at=now,
-        )
+    insert(
+        Hold,
+        len(dearest),
+        account=np.array([account_of[tenant.pk] for tenant in tenants])[jobs.tenant],
+        reference=jobs.public_ids,
+        amount_microdollars=[amount(integral(cap, 0, market_us)) for cap in dearest],
+        opened_at=now,
+        renewed_at=now,
+    )
 
 
 def _write_leases(

@@ -178,6 +178,79 @@ def test_a_house_account_holds_nothing(tenant: Tenant) -> None:
         )
 
 
+def test_nor_does_it_among_holds_of_tenants(tenant: Tenant) -> None:
+    house = a_hold(tenant, "job_3", 1)
+    house.account = Account.objects.get(kind="revenue")
+    with pytest.raises(IntegrityError, match="only a tenant's account holds funds"):
+        Hold.objects.bulk_create([a_hold(tenant, "job_2", 1), house])
+
+
+def held_by(*tenants: Tenant) -> list[int]:
+    return [Account.objects.get(tenant=tenant).held_microdollars or 0 for tenant in tenants]
+
+
+def a_hold(tenant: Tenant, reference: str, amount: int, *, released: bool = False) -> Hold:
+    """A hold that is not written yet."""
+    return Hold(
+        account=tenant.account,
+        reference=reference,
+        amount_microdollars=amount,
+        opened_at=AT,
+        renewed_at=AT,
+        released_at=AT if released else None,
+    )
+
+
+def test_holds_written_in_one_statement_move_their_account_exactly(tenant: Tenant) -> None:
+    held, amounts = held_by(tenant)[0], range(1, 1001)
+    Hold.objects.bulk_create(a_hold(tenant, f"many_{amount}", amount) for amount in amounts)
+    assert held_by(tenant) == [held + sum(amounts)]
+    run("UPDATE tenants_hold SET amount_microdollars = 2 * amount_microdollars WHERE reference LIKE 'many%'")
+    assert held_by(tenant) == [held + 2 * sum(amounts)]
+    run("UPDATE tenants_hold SET released_at = renewed_at WHERE reference LIKE 'many%'")
+    assert held_by(tenant) == [held]
+    assert violations(detectors()) == []
+
+
+def test_one_statement_moves_what_it_moves_of_every_account(tenant: Tenant) -> None:
+    other, third = a_tenant("Beta", microdollars=DOLLAR), a_tenant("Gamma", microdollars=DOLLAR)
+    Hold.objects.bulk_create(
+        [
+            a_hold(third, "g1", 5),
+            a_hold(other, "b1", 100),
+            a_hold(other, "b2", 20, released=True),
+            a_hold(tenant, "a1", 7),
+            a_hold(other, "b3", 3),
+            a_hold(third, "g2", 1),
+        ]
+    )
+    assert held_by(tenant, other, third) == [DOLLAR + 7, 103, 6]
+    run(
+        """
+        WITH added AS (
+            INSERT INTO tenants_hold (account_id, reference, amount_microdollars, opened_at, renewed_at)
+            SELECT account_id, 'g3', 50, opened_at, renewed_at FROM tenants_hold WHERE reference = 'g1'
+        )
+        UPDATE tenants_hold SET
+            amount_microdollars = CASE reference WHEN 'b1' THEN 90 WHEN 'a1' THEN 8 ELSE amount_microdollars END,
+            released_at = CASE WHEN reference IN ('b3', 'g1') THEN renewed_at END
+        WHERE reference IN ('a1', 'b1', 'b3', 'g1')
+        """
+    )
+    assert held_by(tenant, other, third) == [DOLLAR + 8, 90, 51]
+    assert violations(detectors()) == []
+
+
+def test_one_statement_is_covered_or_refused_as_a_whole(tenant: Tenant) -> None:
+    other = a_tenant("Beta", microdollars=10)
+    Hold.objects.bulk_create([a_hold(other, "b1", 9), a_hold(other, "b2", 0)])
+    run("UPDATE tenants_hold SET amount_microdollars = 9 - amount_microdollars WHERE reference IN ('b1', 'b2')")
+    with pytest.raises(IntegrityError, match="account_within_credit"), transaction.atomic():
+        Hold.objects.bulk_create([a_hold(tenant, "a1", 1), a_hold(other, "b3", 2)])
+    assert held_by(tenant, other) == [DOLLAR, 9]
+    assert not Hold.objects.filter(reference="a1").exists()
+
+
 def test_all_is_well_before_anything_is_planted(tenant: Tenant) -> None:
     assert violations(detectors()) == []
 
