@@ -103,6 +103,25 @@ LEFT_BEHIND = Detector(
     """,
 )
 
+# Nobody looks at a settled job again, so it must have left nothing to look at.
+SETTLED_TOO_SOON = Detector(
+    id="I13",
+    sentence="job {job} is settled since {settled_at}, but {fault}",
+    sql="""
+        SELECT job.public_id AS job, job.settled_at, remains.fault
+        FROM (
+            SELECT job.id AS job_id, hold.amount_microdollars || ' micro-dollars are held for it' AS fault
+            FROM tenants_hold AS hold JOIN workers_job AS job ON job.public_id = hold.reference
+            WHERE hold.released_at IS NULL
+            UNION ALL
+            SELECT job_id, 'its lease ' || public_id || ' is ' || state AS fault
+            FROM workers_lease WHERE state <> 'closed'
+        ) AS remains JOIN workers_job AS job ON job.id = remains.job_id
+        WHERE job.settled_at IS NOT NULL
+        ORDER BY job.id
+    """,
+)
+
 # A host ends leases without knowing of notices; the next tick closes theirs.
 NOTICE_OF_NOTHING = Detector(
     id="I13",
@@ -243,6 +262,7 @@ def detectors() -> list[Detector]:
         AWARD_CONTRADICTS_ITSELF,
         NOTICE_CONTRADICTS_ITSELF,
         LEFT_BEHIND,
+        SETTLED_TOO_SOON,
         NOTICE_OF_NOTHING,
         NOTICE_WITHOUT_END,
         MOVE_WITHOUT_END,

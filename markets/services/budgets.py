@@ -8,27 +8,28 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import connection
+from django.db.models import F, Q
 
 from laissez.events import Outbox
 from markets.models import Award, Bid, Notice
 from markets.services import actions, batches, costing, funds, notices
 from tenants.models import Tenant
 from tenants.services import ledger
-from workers.models import Job
-from workers.models.jobs import TERMINAL_JOB_STATES
+from workers.models import Job, Lease
 from workers.services import jobs, leases
 
 JOBS_PER_TRANSACTION = 200
 FAILED = "the funds of job %s could not be settled; it is tried again at the next tick"
 
-SETTLED = """
+TO_SETTLE = """
     SELECT job.id
-    FROM tenants_hold AS hold JOIN workers_job AS job ON job.public_id = hold.reference
-    WHERE hold.released_at IS NULL AND job.cluster_id = %(cluster)s AND job.state = ANY (%(done)s)
+    FROM workers_job AS job
+    WHERE job.cluster_id = %(cluster)s AND job.state NOT IN ('queued', 'running') AND job.settled_at IS NULL
       AND NOT EXISTS (
           SELECT FROM workers_lease AS lease
           WHERE lease.job_id = job.id
             AND (lease.state <> 'closed' OR upper(lease.billed_during) > lease.metered_until)
+          OFFSET 0  -- one job's few leases at a time, by their index
       )
     ORDER BY job.id
 """
@@ -92,9 +93,8 @@ SPENT = """
 
 
 def settle(cluster_id: int) -> None:
-    """Free the holds of jobs that are over or stopped, once all their leases are closed and billed."""
-    done = [str(state) for state in (*TERMINAL_JOB_STATES, Job.State.STOPPED)]
-    settled = [row[0] for row in _rows(SETTLED, cluster=cluster_id, done=done)]
+    """Free the holds of jobs that are over or stopped, once all their leases are closed and billed; once for each."""
+    settled = [row[0] for row in _rows(TO_SETTLE, cluster=cluster_id)]
     for job_ids in batches.of(settled, JOBS_PER_TRANSACTION):
         batches.apply(_release, job_ids, failed=FAILED)
 
@@ -106,7 +106,7 @@ def watch(cluster_id: int, now: datetime) -> None:
         batches.apply(_renew_or_warn, job_ids, failed=FAILED)
 
 
-def _rows(statement: str, **values: int | datetime | list[str]) -> list[tuple[int, ...]]:
+def _rows(statement: str, **values: int | datetime) -> list[tuple[int, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return cursor.fetchall()
@@ -114,12 +114,22 @@ def _rows(statement: str, **values: int | datetime | list[str]) -> list[tuple[in
 
 def _release(job_ids: Sequence[int], outbox: Outbox) -> int:
     locked = jobs.lock(job_ids)
-    done = {pk: job for pk, job in locked.items() if jobs.is_over(job) or job.state == Job.State.STOPPED}
+    done = {pk: job for pk, job in locked.items() if job.state not in jobs.OPEN_JOB_STATES}
+    for pk in _still_owing(done):
+        del done[pk]
     ledger.lock_accounts(Tenant.objects.filter(pk__in={job.tenant_id for job in done.values()}))
     for pk in sorted(_still_in_the_market(done)):
         actions.retire(done[pk], now=outbox.now(), outbox=outbox)
     funds.release_many(done.values(), outbox)
+    Job.objects.filter(pk__in=list(done)).update(settled_at=outbox.now())
     return len(done)
+
+
+def _still_owing(job_ids: Iterable[int]) -> set[int]:
+    """Those that have been resumed meanwhile, got a device and ended again."""
+    unbilled = Q(billed_during__endswith__gt=F("metered_until"))
+    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | unbilled, job_id__in=list(job_ids))
+    return set(rows.values_list("job_id", flat=True))
 
 
 def _still_in_the_market(job_ids: Iterable[int]) -> set[int]:

@@ -215,6 +215,16 @@ PLANTED = [
     ),
     (
         "I13",
+        "but 25000 micro-dollars are held for it",
+        [*without("workers_job", "an_open_job_is_not_settled"), change_job("rival", "settled_at = now()")],
+    ),
+    (
+        "I13",
+        " is active",
+        [*without("workers_job", "an_open_job_is_not_settled"), change_job("steady", "settled_at = now()")],
+    ),
+    (
+        "I13",
         "is open, but its lease lse_",
         [change_of("markets_notice", "mover", REOPENED), change_lease("mover", A10, f"ended_at = {LONG_AGO}")],
     ),

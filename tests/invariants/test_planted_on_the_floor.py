@@ -182,7 +182,7 @@ ENDLESS = [
         "is queued past its deadline, None",
         [*without("workers_job", "a_queued_job_has_a_deadline"), change_job("rival", "queue_deadline = NULL")],
     ),
-    ("is running without a lease", [change_job("quitter", "state = 'running', finished_at = NULL")]),
+    ("is running without a lease", [change_job("quitter", "state = 'running', settled_at = NULL, finished_at = NULL")]),
     (
         "is pending, and nobody has ended it",
         [

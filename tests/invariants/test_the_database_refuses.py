@@ -148,6 +148,7 @@ REFUSED = [
     ("a_closing_lease_has_a_deadline", [change_lease("steady", L4, "state = 'closing', reason = 'stopped'")]),
     # I13
     ("a_queued_job_has_a_deadline", [change_job("steady", "state = 'queued', queue_deadline = NULL")]),
+    ("an_open_job_is_not_settled", [change_job("steady", "settled_at = now()")]),
     # I19
     (
         "job_has_at_most_two_open_leases",

@@ -19,7 +19,7 @@ from laissez.clock import microseconds
 from laissez.events import Outbox, publish, transact
 from laissez.models import Event
 from markets.models import Bid, BillingSlice, Notice
-from markets.services import budgets, funds, metering
+from markets.services import budgets, funds, metering, submission
 from tenants.models import Account, Entry, Hold, Tenant, Transfer
 from tenants.selectors import available
 from tenants.services import ledger
@@ -28,7 +28,6 @@ from tests.elapsing import pass_time
 from tests.market import one_by_one
 from tests.market.days import Day
 from workers.models import Cluster, Job, Lease
-from workers.models.jobs import TERMINAL_JOB_STATES
 
 pytestmark = pytest.mark.django_db
 
@@ -53,8 +52,8 @@ class PoorDay(Day):
         key = f"top up {self.chance.random()}"
         self.do(lambda outbox: ledger.top_up(tenant, amount_microdollars=amount, key=key, outbox=outbox))
 
-    def live(self) -> None:
-        """Some steps, after which much is due at once."""
+    def pass_some_steps(self) -> None:
+        """Much happens, after which much is due at once."""
         for _ in range(STEPS):
             self.step()
         if self.chance.random() < 0.5:
@@ -138,8 +137,7 @@ def assert_metered_alike(day: Day) -> int:
 
 def assert_released_alike(day: Day) -> None:
     settled = one_by_one.settled(day.cluster.pk)
-    done = [str(state) for state in (*TERMINAL_JOB_STATES, Job.State.STOPPED)]
-    assert [row[0] for row in budgets._rows(budgets.SETTLED, cluster=day.cluster.pk, done=done)] == settled
+    assert [row[0] for row in budgets._rows(budgets.TO_SETTLE, cluster=day.cluster.pk)] == settled
     expected = undone(lambda: one_after_the_other(day, one_by_one.release, settled))
     in_one_outbox(day, lambda outbox: budgets._release(settled, outbox))
     assert rows() == expected
@@ -165,7 +163,7 @@ def test_leases_metered_together_come_to_what_they_come_to_one_by_one(
         day = PoorDay(chance, now=clock.now() - timedelta(days=1))
         metered = 0
         for _ in range(ROUNDS):
-            day.live()
+            day.pass_some_steps()
             metered += assert_metered_alike(day)
             assert_released_alike(day)
             assert_watched_alike(day)
@@ -173,6 +171,11 @@ def test_leases_metered_together_come_to_what_they_come_to_one_by_one(
 
 
 A10 = "nvidia-a10"
+END_LEASES = """
+    UPDATE workers_lease SET state = 'closed', reason = 'cancelled', ended_at = now(),
+        during = tstzrange(lower(during), now()), primary_during = tstzrange(lower(primary_during), now()),
+        billed_during = tstzrange(lower(billed_during), metered_until)
+"""
 
 
 def running(*, jobs: int, seconds: float, dollars: int = 100) -> tuple[Cluster, Tenant]:
@@ -247,6 +250,12 @@ def test_a_budget_notice_of_former_days_beside_an_open_notice_hides_no_job() -> 
     assert budgets._spent(cluster.pk, clock.now()) == {job.pk}
 
 
+def end_leases() -> None:
+    """All leases are closed, and billed to their ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(END_LEASES)
+
+
 def statements(jobs: int) -> dict[str, int]:
     """How many statements metering and watching take while so many jobs have something due."""
     mark = transaction.savepoint()
@@ -268,6 +277,7 @@ def statements(jobs: int) -> dict[str, int]:
         if name == "release":
             Job.objects.update(state=Job.State.CANCELLED, finished_at=now)
             Bid.objects.filter(closed_at=None).update(closed_at=clock.now())
+            end_leases()
         with CaptureQueriesContext(connection) as captured:
             act()
         counts[name] = len(captured)
@@ -277,3 +287,59 @@ def statements(jobs: int) -> dict[str, int]:
 
 def test_no_lease_and_no_job_adds_a_statement() -> None:
     assert statements(2) == statements(6)
+
+
+def a_stopped_job() -> tuple[Cluster, Job]:
+    """A job that has run, was stopped, has left its device and is billed for it."""
+    cluster, _ = running(jobs=1, seconds=90)
+    job = Job.objects.get()
+    transact(lambda outbox: submission.stop(job, outbox=outbox))
+    end_leases()
+    return cluster, job
+
+
+def held_for(job: Job) -> bool:
+    return Hold.objects.filter(reference=job.public_id, released_at=None).exists()
+
+
+def test_a_job_is_settled_once_and_nobody_looks_at_it_again() -> None:
+    cluster, job = a_stopped_job()
+    budgets.settle(cluster.pk)
+    job.refresh_from_db()
+    assert job.settled_at is not None
+    assert not held_for(job)
+    assert budgets._rows(budgets.TO_SETTLE, cluster=cluster.pk) == []
+    transact(lambda outbox: submission.cancel(job, outbox=outbox))
+    assert budgets._rows(budgets.TO_SETTLE, cluster=cluster.pk) == []
+
+
+def test_a_settled_job_that_is_resumed_is_settled_again_after_its_next_end() -> None:
+    cluster, job = a_stopped_job()
+    budgets.settle(cluster.pk)
+    transact(lambda outbox: submission.resume(job, outbox=outbox))
+    assert Job.objects.get().settled_at is None
+    assert held_for(job)
+    budgets.settle(cluster.pk)
+    assert held_for(job)
+    transact(lambda outbox: submission.cancel(job, outbox=outbox))
+    budgets.settle(cluster.pk)
+    assert Job.objects.get().settled_at is not None
+    assert not held_for(job)
+
+
+def test_a_job_that_has_got_a_lease_again_since_it_was_found_is_not_settled() -> None:
+    _, _ = running(jobs=1, seconds=90)
+    job = Job.objects.get()
+    transact(lambda outbox: submission.stop(job, outbox=outbox))
+    assert transact(lambda outbox: budgets._release([job.pk], outbox)) == 0
+    assert Job.objects.get().settled_at is None
+    assert held_for(job)
+
+
+def test_settling_reads_the_index_of_what_is_not_settled() -> None:
+    cluster, _ = a_stopped_job()
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN " + budgets.TO_SETTLE, {"cluster": cluster.pk})
+        plan = "\n".join(row[0] for row in cursor.fetchall())
+    assert "jobs_to_settle" in plan

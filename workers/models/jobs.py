@@ -90,6 +90,11 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
+    settled_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Since it is over or stopped: when all of it was billed and what was held for it was freed.",
+    )
     version = models.PositiveIntegerField(default=1, help_text="Grows with every change of the launch table.")
     advised_at = models.DateTimeField(
         null=True, blank=True, help_text="When its policy last looked at the exchange while it was queued."
@@ -99,6 +104,11 @@ class Job(models.Model):
         indexes = [
             models.Index(
                 name="open_jobs_by_cluster", fields=["cluster", "id"], condition=Q(state__in=["queued", "running"])
+            ),
+            models.Index(
+                name="jobs_to_settle",
+                fields=["cluster", "id"],
+                condition=~Q(state__in=["queued", "running"]) & Q(settled_at=None),
             ),
             models.Index(name="jobs_by_tenant", fields=["tenant", "-id"]),
             models.Index(
@@ -119,6 +129,10 @@ class Job(models.Model):
             models.CheckConstraint(
                 name="a_finished_job_says_when",
                 condition=~Q(state__in=["succeeded", "failed", "cancelled", "expired"]) | Q(finished_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="an_open_job_is_not_settled",
+                condition=~Q(state__in=["queued", "running"]) | Q(settled_at=None),
             ),
             models.CheckConstraint(
                 name="budget_is_positive",

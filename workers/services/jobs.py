@@ -64,6 +64,7 @@ def requeue(job: Job, *, reason: str, detail: str = "", now: datetime, outbox: O
         queue_deadline=now + timedelta(seconds=job.queue_timeout_seconds),
         leaving_since=None,
         leave_moment="",
+        settled_at=None,
     )
 
 
