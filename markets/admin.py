@@ -22,7 +22,19 @@ from laissez.admin import LookUpOnly
 from laissez.errors import Refused
 from laissez.events import Outbox, transact
 from markets.engine.money import format_price, parse_price
-from markets.models import Award, Bid, BillingSlice, Clearing, CoolDown, Notice, PriceChange, Quote, Role, Supply
+from markets.models import (
+    Award,
+    Bid,
+    BillingSlice,
+    Clearing,
+    CoolDown,
+    FloorChange,
+    Notice,
+    PriceChange,
+    Quote,
+    Role,
+    Supply,
+)
 from markets.services import announcing, exchange
 from workers.admin import ReasonedActionForm
 from workers.models import AcceleratorType
@@ -317,6 +329,17 @@ class RoleAdmin(LookUpOnly):
     list_display = ("job", "cluster", "from_number", "until_number", "on_type", "to_type", "award_type", "absent")
     list_filter = ("cluster",)
     list_select_related = ("job", "cluster")
+    search_fields = ("job__public_id",)
+    ordering = ("-id",)
+
+
+@admin.register(FloorChange)
+class FloorChangeAdmin(LookUpOnly):
+    """What the next tick has to read again."""
+
+    list_display = ("id", "cluster", "job")
+    list_filter = ("cluster",)
+    list_select_related = ("cluster", "job")
     search_fields = ("job__public_id",)
     ordering = ("-id",)
 

@@ -11,9 +11,16 @@ from tests.engine.objects.floor import Floor
 from tests.engine.random_floors import floors, shuffled
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(floors(), st.sampled_from(["launch_table", "first_come"]))
 def test_arrays_and_objects_say_the_same_of_any_floor(a_floor, rule):
+    assert_same(a_floor, rule)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(floors(), st.sampled_from(["launch_table", "first_come"]))
+def test_arrays_and_objects_say_the_same_of_many_floors(a_floor, rule):
     assert_same(a_floor, rule)
 
 

@@ -11,7 +11,13 @@ WORLDS = int(os.environ.get("LAISSEZ_WORLDS", "2000"))
 BATCH = 250
 
 
-@pytest.mark.parametrize("first", range(0, WORLDS, BATCH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first >= WORLDS // 4 else [])
+        for first in range(0, WORLDS, BATCH)
+    ],
+)
 def test_random_worlds_keep_every_rule_and_settle_without_envy_once_held_still(first):
     for seed in range(first, min(first + BATCH, WORLDS)):
         try:

@@ -10,7 +10,7 @@ from workers.models import Cluster, Job, Lease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ACTS, LOOK_EVERY = 60, 4
+ACTS, LOOK_EVERY = 60, 2
 OPEN = (Job.State.QUEUED, Job.State.RUNNING)
 """A job that has ended may have open bids for a moment, until the tick has seen it."""
 

@@ -40,7 +40,13 @@ def told_plainly(plain: PlainSimulator) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("first", range(0, SCENARIOS, BATCH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first >= SCENARIOS // 4 else [])
+        for first in range(0, SCENARIOS, BATCH)
+    ],
+)
 def test_the_simulator_agrees_with_a_plain_one_to_the_micro_dollar(first):
     for seed in range(first, min(first + BATCH, SCENARIOS)):
         scenario = random_scenario(seed)
