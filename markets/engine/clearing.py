@@ -15,7 +15,7 @@ from markets.engine.kernels.first_come import arrivals, first_come, passed_over
 from markets.engine.kernels.launch_table import deferred_acceptance
 from markets.engine.kernels.prices import SETTER, rejection_prices
 from markets.engine.kernels.resumption import resumed_acceptance
-from markets.engine.kernels.tables import Tables, former_tables_of, plain_tables_of, tables_of
+from markets.engine.kernels.tables import Tables, former_tables_of, offers_of, plain_tables_of, tables_of
 from markets.engine.kernels.vcg import choices, decide, highest_value, value_prices
 
 
@@ -74,7 +74,7 @@ def clear(book: Book, former: Clearing | None = None) -> Clearing:
         won = deferred_acceptance(tables)
     else:
         won = resumed_acceptance(tables, former_tables_of(former.book), former.assigned)
-    assigned = _places(book, won)
+    assigned = offers_of(tables, won)
     return Clearing(book, assigned, _prices(book, rejection_prices(tables, assigned)), "launch_table")
 
 
@@ -117,17 +117,12 @@ def clear_vcg(book: Book, former: Clearing | None = None) -> Clearing:
     holding, since = choices(tables, won, lowest, ones)
     people = book.participants[ones]
     decide(tables, won, unsold, lowest, ones[np.lexsort((people["id"], people["job"], since, 1 - holding))])
-    return Clearing(book, _places(book, won), _prices(book, value_prices(tables, won, lowest)), "vcg")
+    return Clearing(book, offers_of(tables, won), _prices(book, value_prices(tables, won, lowest)), "vcg")
 
 
 RULES: Mapping[str, Rule] = {"launch_table": clear, "first_come": clear_first_come, "vcg": clear_vcg}
-
-
-def _places(book: Book, won: IntArray) -> IntArray:
-    """Return the offers of rows, NONE for none."""
-    places = np.full(len(won), NONE, dtype=np.int64)
-    places[won != NONE] = book.rows["offer"][won[won != NONE]]
-    return places
+BY_GAIN = frozenset({"vcg"})
+"""The rules that give everybody what it gains most by, whatever the order of its table."""
 
 
 def _posted_prices(book: Book, tables: Tables, assigned: IntArray) -> IntArray:

@@ -14,7 +14,7 @@ from markets.engine.kernels.tables import OFFER, SUPPLY, Tables, admitted, outra
 @compiled
 def deferred_acceptance(tables: Tables) -> IntArray:
     """Return the row that each participant gets, or NONE."""
-    kept = empty_desks(tables, tables.offers[:, SUPPLY])
+    kept = empty_desks(rows_for(tables), tables.offers[:, SUPPLY])
     won = np.full(len(tables.participants), NONE)
     for one in range(len(tables.participants)):
         propose(tables, kept, won, one, tables.starts[one])
@@ -22,9 +22,9 @@ def deferred_acceptance(tables: Tables) -> IntArray:
 
 
 @compiled
-def empty_desks(tables: Tables, supply: IntArray) -> Heaps:
-    """Return heaps with room for as many rows of each type as could be kept."""
-    return heaps_with_room(np.minimum(rows_for(tables), np.maximum(0, supply)))
+def empty_desks(rows: IntArray, supply: IntArray) -> Heaps:
+    """Return heaps with room for as many rows of each type as could be kept of so many."""
+    return heaps_with_room(np.minimum(rows, np.maximum(0, supply)))
 
 
 @compiled

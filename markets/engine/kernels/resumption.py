@@ -80,22 +80,22 @@ def resumed_acceptance(tables: Tables, former: Tables, former_assigned: IntArray
     carried = carry_over(tables, former, former_assigned)
     won = carried.won
     supply = np.maximum(tables.offers[:, SUPPLY], former.offers[:, SUPPLY])
+    rows = rows_for(tables)
     if carried.left > 0 or np.any(supply > former.offers[:, SUPPLY]):
-        wanting = wanting_rows(tables, carried)
+        wanting = wanting_rows(tables, carried, rows)
         fill_vacancies(tables, wanting, won, supply)
         rotate(tables, wanting, won)
     if carried.fresh.any() or np.any(supply > tables.offers[:, SUPPLY]):
-        go_on(tables, won, carried.fresh, supply)
+        go_on(tables, won, carried.fresh, empty_desks(rows, supply))
     return won
 
 
-@compiled
-def go_on(tables: Tables, won: IntArray, fresh: IntArray, supply: IntArray) -> None:
-    """Reject what types keep beyond their supply, and let the fresh propose."""
-    kept = empty_desks(tables, supply)
-    for row in won:
-        if row != NONE:
-            append(kept, tables.rows[row, OFFER], row)
+@innermost
+def go_on(tables: Tables, won: IntArray, fresh: IntArray, kept: Heaps) -> None:
+    """Reject what types keep beyond their supply, and let the fresh propose; kept: empty, with room for all."""
+    for one in range(len(won)):
+        if won[one] != NONE:
+            append(kept, tables.rows[won[one], OFFER], won[one])
     order_all(tables, kept, WORST)
     shed(tables, kept, won)
     for one in range(len(won)):
@@ -108,8 +108,15 @@ def carry_over(tables: Tables, former: Tables, former_assigned: IntArray) -> Car
     """Find those who stay, by one walk along both books."""
     people = len(tables.participants)
     won, fresh = np.full(people, NONE), np.ones(people, np.int64)
+    staying = _let_stay(tables, former, former_assigned, won, fresh)
+    return Carried(won, fresh, len(former.participants) - staying)
+
+
+@innermost
+def _let_stay(tables: Tables, former: Tables, former_assigned: IntArray, won: IntArray, fresh: IntArray) -> int:
+    """Fill in what those who stay were given, and return how many they are."""
     before, staying = 0, 0
-    for one in range(people):
+    for one in range(len(won)):
         while before < len(former.participants) and former.participants[before, ID] < tables.participants[one, ID]:
             before += 1
         if before < len(former.participants) and _same(tables, one, former, before):
@@ -120,10 +127,10 @@ def carry_over(tables: Tables, former: Tables, former_assigned: IntArray) -> Car
                 while tables.rows[row, OFFER] != former_assigned[before]:
                     row += 1
                 won[one] = row
-    return Carried(won, fresh, len(former.participants) - staying)
+    return staying
 
 
-@compiled
+@innermost
 def _same(tables: Tables, one: int, former: Tables, before: int) -> bool:
     """Return whether a participant of this book and one of the former are one, with all that the rule looks at."""
     for column in (ID, JOB, HOLDS):
@@ -141,15 +148,20 @@ def _same(tables: Tables, one: int, former: Tables, before: int) -> bool:
 
 
 @compiled
-def wanting_rows(tables: Tables, carried: Carried) -> Wanting:
-    """Return for each type the rows of those who stay that stand above what their owner was given."""
-    near_from = _near_from(tables, carried.won)
-    near = heaps_with_room(rows_for(tables))
-    far = np.zeros(len(tables.offers), np.int64)
-    for one in range(len(carried.won)):
-        if carried.fresh[one]:
+def wanting_rows(tables: Tables, carried: Carried, rows: IntArray) -> Wanting:
+    """Return for each type, of so many rows, those of who stays that stand above what their owner was given."""
+    wanting = Wanting(heaps_with_room(rows), np.zeros(len(tables.offers), np.int64))
+    _gather(tables, wanting, carried.won, carried.fresh, _near_from(tables, carried.won))
+    return wanting
+
+
+@innermost
+def _gather(tables: Tables, wanting: Wanting, won: IntArray, fresh: IntArray, near_from: IntArray) -> None:
+    near, far = wanting.near, wanting.far
+    for one in range(len(won)):
+        if fresh[one]:
             continue
-        end = carried.won[one] if carried.won[one] != NONE else tables.starts[one + 1]
+        end = won[one] if won[one] != NONE else tables.starts[one + 1]
         for row in range(tables.starts[one], end):
             if admitted(tables, row):
                 place = tables.rows[row, OFFER]
@@ -159,19 +171,25 @@ def wanting_rows(tables: Tables, carried: Carried) -> Wanting:
                     far[place] += 1
                     near.rows[near.firsts[place + 1] - far[place]] = row
     order_all(tables, near, BEST)
-    return Wanting(near, far)
 
 
 @compiled
 def _near_from(tables: Tables, won: IntArray) -> IntArray:
     """Return the standing from which on rows are near: an eighth of the way from the worst one given to the base."""
     lowest = np.full(len(tables.offers), NONE)
-    for row in won:
+    _lower(tables, won, lowest)
+    return lowest - (lowest - 2 * tables.offers[:, BASE]) // 8
+
+
+@innermost
+def _lower(tables: Tables, won: IntArray, lowest: IntArray) -> None:
+    """Fill in the lowest standing of a row given of each type."""
+    for one in range(len(won)):
+        row = won[one]
         if row != NONE:
             place = tables.rows[row, OFFER]
             if lowest[place] == NONE or tables.standings[row] < lowest[place]:
                 lowest[place] = tables.standings[row]
-    return lowest - (lowest - 2 * tables.offers[:, BASE]) // 8
 
 
 @innermost
@@ -196,11 +214,18 @@ def suitor(tables: Tables, wanting: Wanting, won: IntArray, place: int) -> int:
 @compiled
 def fill_vacancies(tables: Tables, wanting: Wanting, won: IntArray, supply: IntArray) -> None:
     """Let the best of those who want a vacant unit move up, until nobody does."""
-    vacant = supply.copy()
-    for row in won:
-        if row != NONE:
-            vacant[tables.rows[row, OFFER]] -= 1
-    stack, depth, stacked = np.arange(len(vacant)), len(vacant), np.ones(len(vacant), np.int64)
+    _fill(tables, wanting, won, supply.copy(), np.arange(len(supply)), np.ones(len(supply), np.int64))
+
+
+@innermost
+def _fill(
+    tables: Tables, wanting: Wanting, won: IntArray, vacant: IntArray, stack: IntArray, stacked: IntArray
+) -> None:
+    """Do so; vacant (T,) is the supply, and all types are stacked, to be looked at."""
+    for one in range(len(won)):
+        if won[one] != NONE:
+            vacant[tables.rows[won[one], OFFER]] -= 1
+    depth = len(stack)
     while depth > 0:
         depth -= 1
         place = stack[depth]

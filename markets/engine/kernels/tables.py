@@ -65,7 +65,7 @@ def _still(array: IntArray) -> IntArray:
     return view
 
 
-@compiled
+@innermost
 def _sound(tables: Tables) -> bool:
     starts, rows, people, offers = tables.starts, tables.rows, len(tables.participants), len(tables.offers)
     if len(starts) != people + 1 or starts[0] != 0 or starts[people] != len(rows):
@@ -75,12 +75,21 @@ def _sound(tables: Tables) -> bool:
             return False
         if one > 0 and tables.participants[one - 1, ID] >= tables.participants[one, ID]:
             return False
-    return len(rows) == 0 or bool(rows[:, OFFER].min() >= 0 and rows[:, OFFER].max() < offers)
+    lowest, highest = 0, NONE
+    for row in range(len(rows)):
+        lowest, highest = min(lowest, rows[row, OFFER]), max(highest, rows[row, OFFER])
+    return bool(lowest == 0 and highest < offers)
 
 
 @compiled
 def _whose_and_how_high(tables: Tables) -> tuple[IntArray, IntArray]:
     owners, standings = np.empty(len(tables.rows), np.int64), np.empty(len(tables.rows), np.int64)
+    _tell(tables, owners, standings)
+    return owners, standings
+
+
+@innermost
+def _tell(tables: Tables, owners: IntArray, standings: IntArray) -> None:
     for one in range(len(tables.participants)):
         for row in range(tables.starts[one], tables.starts[one + 1]):
             place = tables.rows[row, OFFER]
@@ -89,7 +98,16 @@ def _whose_and_how_high(tables: Tables) -> tuple[IntArray, IntArray]:
             standings[row] = 2 * bid + (place == tables.participants[one, HOLDS])
             if bid < tables.offers[place, BASE]:
                 standings[row] = NONE
-    return owners, standings
+
+
+@compiled
+def offers_of(tables: Tables, won: IntArray) -> IntArray:
+    """Return the places of the offers that rows are for, NONE for none."""
+    places = np.empty(len(won), np.int64)
+    for one in range(len(won)):
+        row = won[one]
+        places[one] = NONE if row == NONE else tables.rows[row, OFFER]
+    return places
 
 
 @innermost

@@ -118,8 +118,9 @@ def _even_out(tables: Tables, exchange: Exchange, search: Search, supply: IntArr
     while True:
         uneven = _find_uneven(tables, exchange, search, supply)
         end = find(tables, exchange, search)
-        far = search.distance.max() if not uneven else FAR if end == NONE else search.distance[end]
-        lifted = exchange.lift.max() - exchange.lift.min()
+        far = _ends(search.distance)[1] if not uneven else FAR if end == NONE else search.distance[end]
+        least, most = _ends(exchange.lift)
+        lifted = most - least
         if far == FAR or (exchange.marks[HIDDEN] and far + lifted > exchange.limit):
             return REDRAW if lifted > 0 else WIDEN
         if uneven and not has_room(exchange):
@@ -130,6 +131,15 @@ def _even_out(tables: Tables, exchange: Exchange, search: Search, supply: IntArr
         if not uneven:
             return FINISHED
         move(tables, exchange, search, end)
+
+
+@innermost
+def _ends(numbers: IntArray) -> tuple[int, int]:
+    """Return the least and the most of some numbers; the methods of arrays make arrays."""
+    least = most = numbers[0]
+    for number in range(1, len(numbers)):
+        least, most = min(least, numbers[number]), max(most, numbers[number])
+    return least, most
 
 
 @innermost
