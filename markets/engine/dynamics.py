@@ -28,7 +28,7 @@ from markets.engine.actions import (
 )
 from markets.engine.bidding import book_as_it_stands, own_bids, prices_paid
 from markets.engine.book import NONE, Book, IntArray, Records, record
-from markets.engine.clearing import RULES, Clearing
+from markets.engine.clearing import BY_GAIN, RULES, Clearing
 from markets.engine.deadlines import (
     COOL_DOWN_US,
     cool_down,
@@ -139,6 +139,7 @@ class _Planner:
 
     def __init__(self, floor: Floor, roles: Roles, clearing: Clearing) -> None:
         self.floor = floor
+        self.follows_tables = clearing.rule not in BY_GAIN
         self.assigned, at_source = _assigned(floor, clearing)
         self.running = np.flatnonzero(floor.jobs["source"] != NONE)
         seats = floor.jobs["source"][self.running]
@@ -174,13 +175,17 @@ class _Planner:
         return fates
 
     def _pointless(self) -> tuple[IntArray, list[ReturnReason]]:
-        """Return the jobs whose destination is lost, or was a fall-back that is not needed now, and which of both."""
+        """Return the jobs whose destination is lost, or was a fall-back that is not needed now, and which of both.
+
+        Under a rule by gain no destination is a fall-back. A job on the move bids for its source alone there, and may
+        keep it at a price at which, with all its bids, it would rather have the destination: it would come and go.
+        """
         jobs = self.floor.jobs[self.running]
         moving = np.flatnonzero(jobs["destination"] != NONE)
         movers = self.running[moving]
         to = self.floor.tenures["type"][jobs["destination"][moving]]
         lost = self.assigned[movers] == NONE
-        stays = (self.fates[moving] == _KEPT) & (jobs["leaving"][moving] == 0)
+        stays = (self.fates[moving] == _KEPT) & (jobs["leaving"][moving] == 0) & self.follows_tables
         unneeded = ~lost & stays & (self._row_for(movers, to) >= self.held[movers])
         gone = np.flatnonzero(lost | unneeded)
         return movers[gone], ["lost" if is_lost else "not_needed" for is_lost in lost[gone]]

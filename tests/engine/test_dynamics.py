@@ -237,6 +237,11 @@ def test_a_fall_back_is_given_back_when_the_source_is_won_again():
     assert actions(floor([0, 1], winner)) == [ReturnDestination(11, 1, "not_needed"), WithdrawNotice(100, 10, 1)]
 
 
+def test_by_gain_no_destination_is_a_fall_back_and_the_job_moves_on():
+    winner = job(1, row(0, 60), row(1, 50), on=(0, 0), to=(1, 1), notice=("outbid", 20))
+    assert actions(floor([0, 1], winner), "vcg") == [WithdrawNotice(100, 10, 1)]
+
+
 def test_an_upgrade_lost_before_it_was_handed_over_cools_down():
     seeker = job(1, row(0, 60), row(1, 50), on=(1, 1), award=0, seeking=True)
     rival = job(2, row(0, 70), on=(0, 0))

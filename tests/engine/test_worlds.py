@@ -37,6 +37,13 @@ def test_worlds_of_first_come_settle_and_never_outbid_anybody():
     assert told <= {"drained", "claimed"}
 
 
+@pytest.mark.parametrize("seed", [*range(WORLDS // 100), 38, 202, 278])
+def test_worlds_of_vcg_settle(seed):
+    """In the last three a job came and went: its source was its own again whenever it had a destination."""
+    world = live(seed, rule="vcg")
+    world.settle()
+
+
 @pytest.mark.parametrize("length", [2, 3, 4, 7])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cycle_of_jobs_that_want_each_others_units_dissolves(length, seed):
