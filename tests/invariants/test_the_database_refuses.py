@@ -149,6 +149,7 @@ REFUSED = [
     # I13
     ("a_queued_job_has_a_deadline", [change_job("steady", "state = 'queued', queue_deadline = NULL")]),
     ("an_open_job_is_not_settled", [change_job("steady", "settled_at = now()")]),
+    ("cluster_clears_by_a_known_rule", ["UPDATE workers_cluster SET rule = 'a foreign one'"]),
     # I19
     (
         "job_has_at_most_two_open_leases",

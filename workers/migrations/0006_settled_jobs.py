@@ -17,7 +17,7 @@ WHERE job.state NOT IN ('queued', 'running')
 class Migration(migrations.Migration):
     dependencies = [
         ("tenants", "0004_holds_move_accounts_once_a_statement"),
-        ("workers", "0004_ended_leases_and_policies"),
+        ("workers", "0005_clusters_clear_by_a_known_rule"),
     ]
 
     operations = [

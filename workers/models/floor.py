@@ -17,9 +17,16 @@ _SLUG = RegexValidator(r"^[a-z0-9]+(-[a-z0-9]+)*\Z", "use lower-case letters, di
 class Cluster(models.Model):
     """Accelerators of different kinds that serve one computational function; one auction a tick."""
 
+    class Rule(models.TextChoices):
+        """The clearing rules by their names in the engine."""
+
+        LAUNCH_TABLE = "launch_table", "the first row of its table that each can afford"
+        FIRST_COME = "first_come", "first come, first served, at base prices"
+        VCG = "vcg", "the highest value at its lowest prices"
+
     slug = models.CharField(max_length=64, unique=True, validators=[_SLUG])
     name = models.CharField(max_length=120)
-    rule = models.CharField(max_length=32, default="launch_table")
+    rule = models.CharField(max_length=32, choices=Rule.choices, default=Rule.LAUNCH_TABLE)
     notice_seconds = models.PositiveIntegerField(default=30)
     cool_down_seconds = models.PositiveIntegerField(default=60)
     max_moves_per_hour = models.PositiveIntegerField(default=12)
@@ -39,6 +46,9 @@ class Cluster(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(name="cluster_notice_is_positive", condition=Q(notice_seconds__gt=0)),
+            models.CheckConstraint(
+                name="cluster_clears_by_a_known_rule", condition=Q(rule__in=["launch_table", "first_come", "vcg"])
+            ),
         ]
 
     def __str__(self) -> str:
