@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from time import sleep, time
 
 import numpy as np
+from django.core.management import call_command
 from django.db import transaction
 from playwright.sync_api import Page, sync_playwright
 
@@ -24,14 +25,16 @@ from workers.models import Cluster
 
 ROUNDS = 50
 PAUSE_SECONDS = 0.3
-PATIENCE_MS = 10_000
+PATIENCE_SECONDS = 10
 
 HEAR = """
+window.listens = false;
 window.heard = [];
 window.WebSocket = class extends WebSocket {
   constructor(...given) {
     super(...given);
     this.addEventListener("message", (message) => {
+      window.listens = true;
       if (message.data.includes("price.changed")) window.heard.push(performance.timeOrigin + performance.now());
     });
   }
@@ -45,9 +48,10 @@ def figures(run: Run) -> Iterator[Figure]:
     with fresh_database():
         cluster = seed(Shape(hosts=20, jobs=40, running=20, tenants=4), generator=np.random.default_rng(run.seed))
         scheduling.tick(cluster.pk)
+        call_command("prepare", verbosity=0)
         with web() as url, _page() as page:
             page.goto(f"{url}/market/{cluster.slug}")
-            page.get_by_text("Live", exact=True).first.wait_for(timeout=PATIENCE_MS)
+            _wait(page, "window.listens")
             times = sorted(_heard_after(page, cluster) for _ in range(run.of(ROUNDS)))
     detail = f"median of {len(times)} ticks in Chromium, worst {times[-1]:.1f} ms"
     yield Figure("feed.commit_to_browser", median(times), "ms", goal=50, detail=detail)
@@ -58,10 +62,16 @@ def _heard_after(page: Page, cluster: Cluster) -> float:
     sleep(PAUSE_SECONDS)
     page.evaluate("window.heard.length = 0")
     committed_at = _tell(cluster)
-    while not (heard := page.evaluate("window.heard")):
-        if time() > committed_at + PATIENCE_MS / 1e3:
-            raise RuntimeError("the page has heard nothing")
-    return float(heard[0]) - committed_at * 1e3
+    _wait(page, "window.heard.length")
+    return float(page.evaluate("window.heard[0]")) - committed_at * 1e3
+
+
+def _wait(page: Page, condition: str) -> None:
+    """Ask the page again and again, since its content policy refuses the driver's own way of waiting."""
+    deadline = time() + PATIENCE_SECONDS
+    while not page.evaluate(condition):
+        if time() > deadline:
+            raise RuntimeError(f"not within {PATIENCE_SECONDS} s: {condition}")
 
 
 def _tell(cluster: Cluster) -> float:
