@@ -14,7 +14,7 @@ BATCH = 250
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[pytest.mark.slow] if first >= WORLDS // 4 else [])
+        pytest.param(first, marks=[pytest.mark.slow] if first >= WORLDS // 8 else [])
         for first in range(0, WORLDS, BATCH)
     ],
 )

@@ -105,6 +105,7 @@ def kinds_of(actions: Iterable[Action]) -> set[str]:
     return {type(action).__name__ for action in actions}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [12])
 def test_a_plan_as_a_whole_does_what_its_actions_did_one_by_one_be_it_fresh_or_stale(seed: int) -> None:
     day, seen, dropped = Day(Random(seed)), set(), 0
@@ -126,6 +127,7 @@ def test_a_plan_as_a_whole_does_what_its_actions_did_one_by_one_be_it_fresh_or_s
     assert dropped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [13])
 def test_a_plan_names_the_actions_of_one_job_in_the_order_of_their_kinds(seed: int) -> None:
     day = Day(Random(seed))

@@ -129,6 +129,7 @@ def without(item: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return kept | {"leases": [without(lease, names) for lease in item.get("leases", [])]} if "leases" in kept else kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/jobs", "/market/gemm"])
 def test_no_job_adds_a_statement_to_a_page(alice: Tenant, cluster: Cluster, host: FakeHost, path: str) -> None:
     person = transact(

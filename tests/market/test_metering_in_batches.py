@@ -153,7 +153,8 @@ def assert_watched_alike(day: Day) -> None:
     assert rows() == expected
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 5])
 def test_leases_metered_together_come_to_what_they_come_to_one_by_one(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ def plainly(job: Job, losing: list[Bid]) -> dict[int, Position]:
     return found
 
 
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [12, pytest.param(11, marks=pytest.mark.slow)])
 def test_positions_are_what_they_are_defined_to_be(seed: int) -> None:
     floor = Floor(seed)
     seen = 0

@@ -118,6 +118,7 @@ def test_instants_are_exact_to_the_microsecond() -> None:
 # What a quiet tick would have missed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [11])
 def test_a_tick_that_says_unchanged_would_have_planned_nothing(seed: int) -> None:
     day = Day(Random(seed))

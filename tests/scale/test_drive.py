@@ -30,6 +30,7 @@ def lived(settings: Settings = SMALL) -> dict[str, Any]:
     return drive(settings, look=look, say=lambda sentence: None, ticks_of=Inline, turn_seconds=0.0)
 
 
+@pytest.mark.slow
 def test_a_small_run_moves_in_every_way_and_breaks_no_invariant() -> None:
     result = lived()
     assert result["violations"] == []
@@ -46,6 +47,7 @@ def test_a_small_run_moves_in_every_way_and_breaks_no_invariant() -> None:
     assert money["revenue"] == money["slices"] + money["probing"]
 
 
+@pytest.mark.slow
 def test_a_violation_ends_the_run() -> None:
     found = iter([[], ["I1: something"]])
     result = drive(SMALL, look=lambda: next(found), say=lambda sentence: None, ticks_of=Inline, turn_seconds=0.0)

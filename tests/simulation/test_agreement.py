@@ -9,7 +9,7 @@ from tests.simulation.plain import PlainSimulator
 from tests.simulation.random_scenarios import STEP, random_scenario
 
 SCENARIOS = int(os.environ.get("LAISSEZ_SCENARIOS", "200"))
-BATCH = 50
+BATCH = 25
 
 
 def told(report: Report) -> dict[str, object]:
@@ -43,7 +43,7 @@ def told_plainly(plain: PlainSimulator) -> dict[str, object]:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[pytest.mark.slow] if first >= SCENARIOS // 4 else [])
+        pytest.param(first, marks=[pytest.mark.slow] if first >= SCENARIOS // 8 else [])
         for first in range(0, SCENARIOS, BATCH)
     ],
 )
@@ -53,6 +53,7 @@ def test_the_simulator_agrees_with_a_plain_one_to_the_micro_dollar(first):
         assert told(simulate(scenario)) == told_plainly(PlainSimulator(scenario, STEP).run()), scenario.name
 
 
+@pytest.mark.slow
 def test_the_random_scenarios_hold_what_they_are_meant_to_test():
     """Moves up and down, failures, unfinished jobs and prices off the base: agreement on nothing proves nothing."""
     reports = [(random_scenario(seed), simulate(random_scenario(seed))) for seed in range(40)]
