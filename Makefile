@@ -29,7 +29,7 @@ up: install
 	$(BIN)/python manage.py up $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
