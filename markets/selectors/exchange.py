@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, QuerySet
+from django.db.models import Count, QuerySet
 
 from laissez.clock import rfc3339
 from markets.engine.money import format_price
@@ -96,16 +96,17 @@ def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> d
     scheduled = PriceChange.objects.filter(type__cluster=cluster, state=PriceChange.State.SCHEDULED)
     for change in scheduled.select_related("type").order_by("effective_at", "id"):
         announced[change.type_id].append(change)
-    return {
-        kind.pk: _row(
+    rows = {}
+    for kind in AcceleratorType.objects.filter(cluster=cluster):
+        kind.cluster = cluster  # whoever tells of a row names it
+        rows[kind.pk] = _row(
             kind,
             quotes.get(kind.pk),
             supplies.get(kind.pk) or Supply(type=kind),
             tuple(announced[kind.pk]),
             (trends or {}).get(kind.pk),
         )
-        for kind in AcceleratorType.objects.filter(cluster=cluster)
-    }
+    return rows
 
 
 def _row(
@@ -196,16 +197,21 @@ def units_now(cluster: Cluster) -> Mapping[int, Units]:
     """Count units and awards of a cluster afresh, by type: for the tick, which writes down what it leaves behind."""
     found: dict[int, Units] = defaultdict(Units)
     usable = Accelerator.objects.filter(host__cluster=cluster, healthy=True, host__state=Host.State.READY)
-    is_free = ~Exists(Lease.objects.filter(accelerator=OuterRef("pk")).exclude(state=Lease.State.CLOSED))
-    counts = usable.order_by().values("type_id").annotate(total=Count("pk"), free=Count("pk", filter=is_free))
-    for row in counts:
-        found[row["type_id"]].total, found[row["type_id"]].free = row["total"], row["free"]
+    taken = _by_type(usable.filter(pk__in=_occupied(cluster)), "type_id")
+    for type_id, total in _by_type(usable, "type_id").items():
+        found[type_id].total, found[type_id].free = total, total - taken[type_id]
     for type_id, leaving in _leaving(cluster).items():
         found[type_id].leaving = leaving
     awards = Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING)
     for type_id, waiting in _by_type(awards, "type_id").items():
         found[type_id].waiting = waiting
     return found
+
+
+def _occupied(cluster: Cluster) -> QuerySet[Any, int]:
+    """The accelerators with a lease that is not closed, for a subquery."""
+    open_leases = Lease.objects.filter(host__cluster=cluster).exclude(state=Lease.State.CLOSED)
+    return open_leases.values_list("accelerator_id", flat=True)
 
 
 def _leaving(cluster: Cluster) -> Counter[int]:
