@@ -25,8 +25,8 @@ from tests.bench.measuring import Outcome, measure
 from tests.bench.modules import MODULES
 from tests.bench.report import Line, document, failures_of, lines_of, number
 
-GATED = ("clearing", "planning", "reading")
-"""Short, and with ratios that vary little from run to run."""
+GATED = ("clearing", "planning")
+"""Short, without servers, and with ratios that vary little from run to run."""
 SHARE = 0.1
 SEED = 7
 ROUNDS, RECORDED_ROUNDS = 3, 10
