@@ -28,6 +28,7 @@ def test_random_worlds_keep_every_rule_and_settle_without_envy_once_held_still(f
             raise AssertionError(f"world {seed}: {error}") from error
 
 
+@pytest.mark.slow
 def test_worlds_of_first_come_settle_and_never_outbid_anybody():
     told = set()
     for seed in range(WORLDS // 10):

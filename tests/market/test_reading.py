@@ -39,6 +39,7 @@ def rebid(job: Job, price: str, outbox: Outbox) -> None:
     submission.change_table(job, rows, expected_version=None, outbox=outbox)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4])
 def test_a_snapshot_is_the_floor_whether_read_afresh_or_from_what_has_changed(seed: int) -> None:
     day = Day(Random(seed))

@@ -39,7 +39,10 @@ def rebid(job: Job, *rows: tuple[str, str]) -> Any:
     return lambda outbox: submission.change_table(job, table, expected_version=None, outbox=outbox)
 
 
-@pytest.mark.parametrize(("seed", "rule", "steps"), [(2, "launch_table", 30), (3, "first_come", 12), (4, "vcg", 20)])
+@pytest.mark.parametrize(
+    ("seed", "rule", "steps"),
+    [(2, "launch_table", 30), (3, "first_come", 12), pytest.param(4, "vcg", 20, marks=pytest.mark.slow)],
+)
 def test_every_clearing_of_a_day_recomputes(seed: int, rule: str, steps: int) -> None:
     day = Day(Random(seed), rule)
     for _ in range(steps):
