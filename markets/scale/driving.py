@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -249,5 +250,5 @@ def main(arguments: Sequence[str], look: Look) -> None:
         sys.stdout.flush()
 
     settings, folder = Settings(**json.loads(arguments[0])), Path(arguments[1])
-    say = lambda sentence: tell("say", sentence)  # noqa: E731
+    say = partial(tell, "say")
     tell("result", drive(settings, look=look, say=say, ticks_of=lambda cluster: Beside(cluster, folder)))

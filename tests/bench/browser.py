@@ -11,15 +11,13 @@ from time import sleep, time
 
 import numpy as np
 from django.core.management import call_command
-from django.db import transaction
 from playwright.sync_api import Page, sync_playwright
 
-from laissez.events import Outbox, transact
 from markets.scale.seeding import Shape, seed
-from markets.selectors import exchange
-from markets.services import scheduling, telling
+from markets.services import scheduling
 from tests.bench.figures import Figure, Run
 from tests.bench.stage import fresh_database, web
+from tests.bench.telling import tell_every_row
 from tests.conftest import CHROMIUM_OPTIONS
 from workers.models import Cluster
 
@@ -61,7 +59,7 @@ def _heard_after(page: Page, cluster: Cluster) -> float:
     """Tell every row of the market once; milliseconds from the commit to the page."""
     sleep(PAUSE_SECONDS)
     page.evaluate("window.heard.length = 0")
-    committed_at = _tell(cluster)
+    committed_at = tell_every_row(cluster, time)
     _wait(page, "window.heard.length")
     return float(page.evaluate("window.heard[0]")) - committed_at * 1e3
 
@@ -72,18 +70,6 @@ def _wait(page: Page, condition: str) -> None:
     while not page.evaluate(condition):
         if time() > deadline:
             raise RuntimeError(f"not within {PATIENCE_SECONDS} s: {condition}")
-
-
-def _tell(cluster: Cluster) -> float:
-    committed_at: list[float] = []
-
-    def work(outbox: Outbox) -> None:
-        transaction.on_commit(lambda: committed_at.append(time()))
-        for row in exchange.rows_of(cluster).values():
-            telling.tell_row(row, "price.changed", outbox)
-
-    transact(work)
-    return committed_at[0]
 
 
 @contextmanager

@@ -12,18 +12,16 @@ from statistics import median, quantiles
 from time import monotonic, sleep
 
 import numpy as np
-from django.db import transaction
 
-from laissez.events import Outbox, transact
 from laissez.models import Stream
 from laissez.stack import product
 from laissez.stack.places import PROJECT
 from markets.scale.seeding import Shape, seed
-from markets.selectors import exchange
-from markets.services import scheduling, telling
+from markets.services import scheduling
 from tenants.models import Tenant
 from tests.bench.figures import Figure, Run
 from tests.bench.stage import fresh_database, running
+from tests.bench.telling import tell_every_row
 from tests.tenancy import a_token
 from workers.models import Cluster
 
@@ -112,26 +110,13 @@ def _told(cluster: Cluster, web: Web, tokens: Sequence[str], *, sockets: int) ->
             deliveries = []
             for _ in range(ROUNDS):
                 sleep(PAUSE_SECONDS)
-                committed_at = _tell(cluster)
+                committed_at = tell_every_row(cluster, monotonic)
                 print(Stream.objects.get(name=stream).last_seq, file=clients.stdin, flush=True)
                 at = json.loads(clients.stdout.readline())
                 deliveries.append(Delivery(*(at[name] - committed_at for name in ("first", "middle", "last"))))
             return Told(sockets, deliveries, web.resident_mb)
         finally:
             clients.kill()
-
-
-def _tell(cluster: Cluster) -> float:
-    """What a tick tells in which the price of every type has changed. Returns when it was committed."""
-    committed_at: list[float] = []
-
-    def work(outbox: Outbox) -> None:
-        transaction.on_commit(lambda: committed_at.append(monotonic()))
-        for row in exchange.rows_of(cluster).values():
-            telling.tell_row(row, "price.changed", outbox)
-
-    transact(work)
-    return committed_at[0]
 
 
 @contextmanager
