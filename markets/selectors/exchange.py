@@ -99,11 +99,11 @@ class Parts:
     def of(cls, cluster: Cluster) -> "Parts":
         """Read them."""
         types = types_of(cluster)
-        quotes = Quote.objects.filter(type__in=types, during__upper_inf=True).select_related("clearing")
+        quotes = Quote.objects.filter(type_id__among=types, during__upper_inf=True).select_related("clearing")
         return cls(
             types=types,
             quotes={quote.type_id: quote for quote in quotes},
-            supplies={supply.type_id: supply for supply in Supply.objects.filter(type__in=types)},
+            supplies={supply.type_id: supply for supply in Supply.objects.filter(type_id__among=types)},
         )
 
     def rows(
@@ -139,7 +139,7 @@ def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> d
 def _announced(types: Mapping[int, AcceleratorType]) -> Mapping[int, Sequence[PriceChange]]:
     """The price changes to come, by type, the next one first."""
     announced: dict[int, list[PriceChange]] = defaultdict(list)
-    scheduled = PriceChange.objects.filter(type__in=types, state=PriceChange.State.SCHEDULED)
+    scheduled = PriceChange.objects.filter(type_id__among=types, state=PriceChange.State.SCHEDULED)
     for change in scheduled.order_by("effective_at", "id"):
         change.type = types[change.type_id]
         announced[change.type_id].append(change)

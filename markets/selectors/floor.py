@@ -265,13 +265,26 @@ _PLACES = 1 << 15
 
 
 def _merged(former: Records, fresh: Records, key: str, changed: IntArray) -> Records:
-    """The former rows with those of the changed keys replaced by the fresh ones. All are in the order of the key."""
-    keys = former[key]
-    spans = np.zeros(len(former) + 1, dtype=np.int64)
-    np.add.at(spans, np.searchsorted(keys, changed, "left"), 1)
-    np.add.at(spans, np.searchsorted(keys, changed, "right"), -1)
-    kept = former[np.cumsum(spans[:-1]) == 0]
-    return np.insert(kept, np.searchsorted(kept[key], fresh[key]), fresh)
+    """The former rows with those of the changed keys replaced by the fresh ones, which have no others.
+
+    All are in the order of the key.
+    """
+    keys, fresh_keys = np.ascontiguousarray(former[key]), np.ascontiguousarray(fresh[key])
+    lows, lengths = _spans(keys, changed)
+    fresh_lows, fresh_lengths = _spans(fresh_keys, changed)
+    if np.array_equal(lengths, fresh_lengths):  # as nearly always: each row takes its former one's place
+        merged = former.copy()
+        merged[np.arange(len(fresh)) + np.repeat(lows - fresh_lows, lengths)] = fresh
+        return merged
+    stays = np.ones(len(former), dtype=np.bool_)
+    stays[np.arange(lengths.sum()) + np.repeat(lows - np.cumsum(lengths) + lengths, lengths)] = False
+    return np.insert(former[stays], np.searchsorted(keys[stays], fresh_keys), fresh)
+
+
+def _spans(keys: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each wanted key begins among the keys, which are in order, and how many there are of it."""
+    lows = np.searchsorted(keys, wanted, "left")
+    return lows, np.searchsorted(keys, wanted, "right") - lows
 
 
 def watermark_of(snapshot: str, *, own: int) -> str:
@@ -336,9 +349,8 @@ def _launch_tables(seen: _Read) -> tuple[Records, IntArray, Records, IntArray]:
     jobs["award"][places[known]] = seen.awards["id"][known]
     jobs["award_type"][places[known]] = np.searchsorted(seen.types["id"], seen.awards["type"][known])
     jobs["award_since"][places[known]] = seen.awards["since"][known]
-    bids, absent = _bids_of(ids, seen.bids)
-    starts = np.append(np.searchsorted(bids["job"], ids), len(bids))
-    rows = rows_of(bids, np.searchsorted(seen.types["id"], bids["type"]))
+    bids, starts, absent = _bids_of(ids, seen.bids)
+    rows = rows_of(bids, _places_among_few(bids["type"], seen.types["id"]))
     _close(rows, bids, seen.rests)
     return jobs, starts, rows, absent
 
@@ -352,13 +364,34 @@ def rows_of(bids: Records, types: IntArray) -> Records:
     return rows
 
 
-def _bids_of(ids: IntArray, bids: Records) -> tuple[Records, IntArray]:
-    """The bids of these jobs, and the ids of the other jobs that have some."""
-    first = np.ones(len(bids), dtype=np.bool_)
-    first[1:] = bids["job"][1:] != bids["job"][:-1]
-    bidders = bids["job"][first]
+def _bids_of(ids: IntArray, bids: Records) -> tuple[Records, IntArray, IntArray]:
+    """The bids of these jobs, where those of each begin, with the end, and the ids of other jobs that have some."""
+    owners = np.ascontiguousarray(bids["job"])
+    firsts = np.flatnonzero(np.diff(owners, prepend=NONE))
+    bidders = owners[firsts]
     absent = bidders[places_of(bidders, ids) == NONE]
-    return (bids[~np.isin(bids["job"], absent)] if len(absent) else bids), absent
+    if len(absent):
+        present, starts, _ = _bids_of(ids, bids[~np.isin(owners, absent)])
+        return present, starts, absent
+    starts = np.append(firsts, len(bids))[np.searchsorted(bidders, np.append(ids, _LAST))]
+    return bids, starts, absent
+
+
+_LAST = np.iinfo(np.int64).max
+"""More than any id."""
+
+
+def _places_among_few(wanted: IntArray, ids: IntArray) -> IntArray:
+    """Where each wanted id, all of which are there, stands among a few ids, which are in order."""
+    if not len(ids) or ids[-1] - ids[0] > _FEW:
+        return np.searchsorted(ids, wanted)
+    places = np.zeros(ids[-1] - ids[0] + 1, dtype=np.int64)
+    places[ids - ids[0]] = np.arange(len(ids))
+    found: IntArray = places[wanted - ids[0]]
+    return found
+
+
+_FEW = 100_000
 
 
 def _close(rows: Records, bids: Records, rests: Records) -> None:

@@ -139,7 +139,7 @@ class Applier:
     def _give_notices(self, actions: Sequence[GiveNotice]) -> Iterable[Action]:
         is_warned = Exists(Notice.objects.filter(lease=OuterRef("pk"), state=Notice.State.OPEN))
         unwarned = Lease.objects.filter(~is_warned, state__in=leases.LIVE_STATES)
-        live = unwarned.in_bulk([action.lease for action in actions])
+        live = {lease.pk: lease for lease in unwarned.filter(pk__among=[action.lease for action in actions])}
         wanted = {action.lease: action for action in actions if action.lease in live}
         openings = [self._opening(action, live[action.lease]) for action in wanted.values()]
         notices.open_all(openings, seconds=self.cluster.notice_seconds, now=self.now, outbox=self.outbox)

@@ -35,7 +35,7 @@ def open_all(
 ) -> list[Award]:
     """Write waiting awards, each of a job and a type. A job that waits already keeps the award it has."""
     ids = [job.pk for job, _ in pairs]
-    waiting = set(Award.objects.filter(job__in=ids, state=Award.State.WAITING).values_list("job_id", flat=True))
+    waiting = set(Award.objects.filter(job_id__among=ids, state=Award.State.WAITING).values_list("job_id", flat=True))
     deadline = now + timedelta(seconds=cluster.max_award_seconds)
     opened = {
         job.pk: Award(job=job, type=kind, since=now, deadline=deadline) for job, kind in pairs if job.pk not in waiting
@@ -151,7 +151,9 @@ def mark_disturbing(warned: Iterable[tuple[int, int]]) -> None:
 def waiting_of(owners: Sequence[Job]) -> list[Award]:
     """The waiting awards of jobs."""
     given = {job.pk: job for job in owners}
-    found = list(Award.objects.filter(job__in=given, state=Award.State.WAITING).prefetch_related("type").order_by("id"))
+    found = list(
+        Award.objects.filter(job_id__among=given, state=Award.State.WAITING).prefetch_related("type").order_by("id")
+    )
     for award in found:
         award.job = given[award.job_id]
     return found
@@ -169,8 +171,8 @@ def close_rows(pairs: Iterable[tuple[int, int]], *, cluster: Cluster, now: datet
     if not wanted:
         return
     ids = {job_id for job_id, _ in wanted}
-    former = {(row.job_id, row.type_id): row for row in CoolDown.objects.filter(job__in=ids)}
-    moves = Migration.objects.filter(job__in=ids, state=Migration.State.DONE)
+    former = {(row.job_id, row.type_id): row for row in CoolDown.objects.filter(job_id__among=ids)}
+    moves = Migration.objects.filter(job_id__among=ids, state=Migration.State.DONE)
     moved_at = dict(moves.values_list("job_id").annotate(Max("closed_at")))
     lengths = {
         pair: _next_length(former.get(pair), moved_at.get(pair[0]), cluster.cool_down_seconds)

@@ -115,7 +115,7 @@ def leave_all(owners: Sequence[Job], *, now: datetime, outbox: Outbox) -> list[N
 def open_of(owners: Sequence[Job]) -> list[Notice]:
     """The open notices of jobs, the earliest first."""
     given = {job.pk: job for job in owners}
-    found = Notice.objects.filter(job__in=given, state=Notice.State.OPEN).prefetch_related(*PARTS).order_by("id")
+    found = Notice.objects.filter(job_id__among=given, state=Notice.State.OPEN).prefetch_related(*PARTS).order_by("id")
     notices = list(found)
     for notice in notices:
         notice.job = notice.lease.job = given[notice.job_id]
@@ -140,7 +140,7 @@ class OpenBid(NamedTuple):
 
 def open_bids(job_ids: Iterable[int]) -> dict[tuple[int, int], OpenBid]:
     """The open bids of jobs by job and type."""
-    found = Bid.objects.filter(job__in=set(job_ids), closed_at=None).values_list(
+    found = Bid.objects.filter(job_id__among=set(job_ids), closed_at=None).values_list(
         "job_id", "type_id", "max_price_per_hour", "keep_price_per_hour", "type__cap_price_per_hour", "accepted_at"
     )
     return {row[:2]: OpenBid(*row) for row in found}

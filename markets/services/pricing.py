@@ -155,7 +155,7 @@ def _replace(fresh: Iterable[Quote], present: Mapping[int, Quote], clearing: Cle
     """End the present quotes of these types, and open the fresh ones."""
     quotes = [_succeeding(quote, present.get(quote.type_id), clearing, now) for quote in fresh]
     until_now = Func(F("during__startswith"), Value(now), function="tstzrange", output_field=DateTimeRangeField())
-    ended = Quote.objects.filter(type__in=[quote.type_id for quote in quotes], during__upper_inf=True)
+    ended = Quote.objects.filter(type_id__among=[quote.type_id for quote in quotes], during__upper_inf=True)
     ended.update(during=until_now)
     copy_in(Quote, _TOLD, ([getattr(quote, name) for name in _TOLD] for quote in quotes))
 

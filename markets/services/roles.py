@@ -38,7 +38,7 @@ def keep(cluster: Cluster, number: int, present: KeptRoles | None, wanted: KeptR
     """
     ended, fresh = roles.differences(present or roles.in_force(cluster.pk), wanted)
     if ended:
-        Role.objects.filter(job__in=ended, until_number=None).update(until_number=number)
+        Role.objects.filter(job_id__among=ended, until_number=None).update(until_number=number)
     closed: dict[int, list[int]] = defaultdict(list)
     for job, type_id in sorted(wanted.closed):
         closed[job].append(type_id)

@@ -85,6 +85,23 @@ def test_what_changes_between_the_log_and_the_floor_is_read_of_the_same_instant_
     assert steady.pk < hasty.pk
 
 
+def test_fresh_rows_take_the_place_of_the_former_rows_of_what_has_changed() -> None:
+    chance = Random(5)
+    for _ in range(300):
+        former = {job: [1] * chance.randint(1, 3) for job in chance.sample(range(20), chance.randint(0, 12))}
+        changed = sorted(chance.sample(range(20), chance.randint(0, 6)))
+        same_shape = chance.random() < 0.5
+        fresh = {job: [2] * (len(former.get(job, ())) if same_shape else chance.randint(0, 3)) for job in changed}
+        merged = floors._merged(records(former), records(fresh), "job", np.array(changed, dtype=np.int64))
+        assert merged.tolist() == records(former | fresh).tolist()
+
+
+def records(rows: dict[int, list[int]]) -> np.ndarray:
+    """Rows by job: their numbers in places of their own."""
+    listed = [(job, place, number) for job, numbers in sorted(rows.items()) for place, number in enumerate(numbers)]
+    return np.array(listed, dtype=[("job", np.int64), ("position", np.int64), ("number", np.int64)])
+
+
 def test_everything_that_a_floor_can_hold_is_read() -> None:
     market = Market()
     market.live()

@@ -48,5 +48,5 @@ def _ring_now() -> None:
 
 def ring_for(*job_ids: int) -> None:
     """Ring every host that these jobs occupy."""
-    occupied = Lease.objects.filter(job__in=job_ids).exclude(state=Lease.State.CLOSED)
+    occupied = Lease.objects.filter(job_id__among=job_ids).exclude(state=Lease.State.CLOSED)
     ring(*set(occupied.values_list("host_id", flat=True)))
