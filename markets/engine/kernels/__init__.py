@@ -4,7 +4,7 @@
     tables        whole books as matrices of integers, and what all rules ask of them
     heaps         rows of each type, with the best or the worst on top
     launch_table  deferred acceptance
-    resumption    the same from the result of a former book
+    resumption    the same from where a former book was cleared
     prices        what an assignment by deferred acceptance costs
     first_come    one pass over the queue
     exchange      who would move from type to type, and at which loss
