@@ -32,12 +32,13 @@ def rejection_prices(tables: Tables, won: IntArray) -> tuple[IntArray, IntArray]
     _accept(tables, won, prices, winning_tenant)
     best = np.full(len(prices), NONE)
     _reject(tables, won, prices, winning_tenant, best, np.full(len(prices), NONE))
+    _set(tables, prices, winning_tenant, best)
     return prices, best
 
 
 @innermost
 def _accept(tables: Tables, won: IntArray, prices: IntArray, winning_tenant: IntArray) -> None:
-    """Count who won, and fill in whose they are, of each offer: a tenant, or SEVERAL."""
+    """Count who won, and fill in whose they are, of each offer: a tenant, SEVERAL, or NONE."""
     for one in range(len(won)):
         if won[one] != NONE:
             place = tables.rows[won[one], OFFER]
@@ -49,9 +50,12 @@ def _accept(tables: Tables, won: IntArray, prices: IntArray, winning_tenant: Int
 
 @innermost
 def _reject(
-    tables: Tables, won: IntArray, prices: IntArray, winning_tenant: IntArray, best: IntArray, highest: IntArray
+    tables: Tables, won: IntArray, prices: IntArray, winning_tenant: IntArray, best: IntArray, least: IntArray
 ) -> None:
-    """Count what was rejected, and fill in what that makes of prices, and the best; highest (T,): their standings."""
+    """Count what was rejected, and fill in the best, and the lease prices of what one tenant alone has won.
+
+    least (T,): the standings below which a row changes nothing but the count.
+    """
     for one in range(len(won)):
         end = won[one] if won[one] != NONE else tables.starts[one + 1]
         for row in range(tables.starts[one], end):
@@ -60,13 +64,22 @@ def _reject(
                 continue
             place = tables.rows[row, OFFER]
             prices[place, REJECTED] += 1
-            if standing > highest[place] or (standing == highest[place] and outranks(tables, row, best[place])):
-                best[place], highest[place] = row, standing
-            is_higher = counted(tables, row) > prices[place, LEASE] and prices[place, ACCEPTED] > 0
-            if is_higher and winning_tenant[place] != tables.participants[one, TENANT]:
-                prices[place, LEASE] = counted(tables, row)
+            if standing >= least[place]:
+                if best[place] == NONE or outranks(tables, row, best[place]):
+                    best[place] = row
+                if winning_tenant[place] < 0:
+                    least[place] = standing
+                elif winning_tenant[place] != tables.participants[one, TENANT]:
+                    prices[place, LEASE] = max(prices[place, LEASE], counted(tables, row))
+
+
+@innermost
+def _set(tables: Tables, prices: IntArray, winning_tenant: IntArray, best: IntArray) -> None:
+    """Fill in what the best rejected rows make of prices."""
     for place in range(len(prices)):
         row = best[place]
         if row != NONE and counted(tables, row) > prices[place, PUBLIC]:
             prices[place, PUBLIC] = counted(tables, row)
             prices[place, SETTER] = tables.owners[row]
+        if winning_tenant[place] == SEVERAL:
+            prices[place, LEASE] = prices[place, PUBLIC]

@@ -35,9 +35,9 @@ import numpy as np
 
 from markets.engine.book import NONE, IntArray
 from markets.engine.kernels.compiled import compiled, innermost
-from markets.engine.kernels.heaps import BEST, WORST, Heaps, append, heaps_with_room, order, order_all, pop
-from markets.engine.kernels.launch_table import propose
-from markets.engine.kernels.tables import ACCEPTED_AT, BASE, ID, JOB, OFFER, SUPPLY, Tables, comes_first
+from markets.engine.kernels.heaps import BEST, Heaps, append, heaps_with_room, order, order_all, pop
+from markets.engine.kernels.shedding import shed
+from markets.engine.kernels.tables import ACCEPTED_AT, BASE, CAP, ID, JOB, OFFER, SUPPLY, Tables, comes_first
 
 STANDING, MARKED_SINCE, MARKED_JOB, MARKED_ID = 0, 1, 2, 3
 SHARE = 64
@@ -83,8 +83,9 @@ def resumed_acceptance(tables: Tables, marks: IntArray) -> IntArray:
     fill_vacancies(tables, wanting, won, vacant)
     rotate(tables, wanting, won)
     if np.any(vacant < 0):
-        given = np.maximum(0, tables.offers[:, SUPPLY]) - vacant
-        shed(tables, won, heaps_with_room(np.maximum(given, np.minimum(tables.asked, tables.offers[:, SUPPLY]))))
+        mark, highest = marks[:, STANDING], 2 * tables.offers[:, CAP] + 1
+        bounds = mark + (highest - np.maximum(mark, 2 * tables.offers[:, BASE])) // SHARE
+        shed(tables, won, np.maximum(0, tables.offers[:, SUPPLY]) - vacant, bounds)
     return won
 
 
@@ -134,21 +135,6 @@ def _precedes(tables: Tables, one: int, row: int, marks: IntArray, place: int) -
         marks[place, MARKED_JOB],
         marks[place, MARKED_ID],
     )
-
-
-@innermost
-def shed(tables: Tables, won: IntArray, kept: Heaps) -> None:
-    """Reject the worst of what types keep beyond their supply; kept: empty, with room for all."""
-    for one in range(len(won)):
-        if won[one] != NONE:
-            append(kept, tables.rows[won[one], OFFER], won[one])
-    order_all(tables, kept, WORST)
-    for place in range(len(tables.offers)):
-        while kept.sizes[place] > max(0, tables.offers[place, SUPPLY]):
-            row = pop(tables, kept, WORST, place)
-            one = tables.owners[row]
-            won[one] = NONE
-            propose(tables, kept, won, one, row + 1)
 
 
 @innermost

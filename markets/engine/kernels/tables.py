@@ -4,12 +4,14 @@ The columns are those of the records in markets.engine.book. Every loop takes th
 C order, so that each is compiled once.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from markets.engine.book import NONE, Book, IntArray, Records
 from markets.engine.kernels.compiled import compiled, innermost
+
+Array = TypeVar("Array", bound="np.ndarray[Any, Any]")
 
 SUPPLY, BASE, CAP = 1, 2, 3
 ID, JOB, TENANT, HOLDS, WAITS = 0, 1, 2, 3, 4
@@ -36,35 +38,37 @@ class Tables(NamedTuple):
 
 def tables_of(book: Book) -> Tables:
     """Return the book as matrices, without copying it. ValueError where a loop would read or write beside them."""
-    tables = _matrices(book)
+    tables = matrices_of(book)
     if not _has_sound_participants(tables):
         raise ValueError(UNSOUND)
     owners, standings, asked, is_sound = _whose_and_how_high(tables)
     if not is_sound:
         raise ValueError(UNSOUND)
-    return tables._replace(owners=_still(owners), standings=_still(standings), asked=_still(asked))
+    return tables._replace(owners=still(owners), standings=still(standings), asked=still(asked))
 
 
 def plain_tables_of(book: Book) -> Tables:
     """Return the same without what is told of rows, for loops that do not rank them. ValueError as above."""
-    tables = _matrices(book)
+    tables = matrices_of(book)
     if not _has_sound_participants(tables) or not _has_sound_rows(tables):
         raise ValueError(UNSOUND)
     return tables
 
 
-def _matrices(book: Book) -> Tables:
-    offers, participants, rows = (_matrix(records) for records in (book.offers, book.participants, book.rows))
-    starts = _still(np.ascontiguousarray(book.starts))
+def matrices_of(book: Book) -> Tables:
+    """Return the same of a book that has been cleared, and so is sound."""
+    offers, participants, rows = (matrix(records) for records in (book.offers, book.participants, book.rows))
+    starts = still(np.ascontiguousarray(book.starts))
     return Tables(offers, participants, starts, rows, starts[:0], starts[:0], starts[:0])
 
 
-def _matrix(records: Records) -> IntArray:
+def matrix(records: Records) -> IntArray:
+    """Return records of integers as a matrix with a column for each field, without copying them."""
     names = records.dtype.names or ()
-    return _still(np.ascontiguousarray(records).view(np.int64).reshape(len(records), len(names)))
+    return still(np.ascontiguousarray(records).view(np.int64).reshape(len(records), len(names)))
 
 
-def _still(array: IntArray) -> IntArray:
+def still(array: Array) -> Array:
     """Return a view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
