@@ -97,7 +97,7 @@ def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, r
     participants, own_starts, bids = written(parts)
     if not len(own_starts):
         raise ValueError("a job has no role or no run of rows, or a row names no offer")
-    return Book(offers, participants.view(PARTICIPANT)[:, 0], own_starts, bids.view(ROW)[:, 0])
+    return Book(offers, participants.view(PARTICIPANT)[:, 0], own_starts, bids[: own_starts[-1]].view(ROW)[:, 0])
 
 
 def _columns(records: Records, *names: str) -> IntArray:

@@ -31,13 +31,16 @@ class Parts(NamedTuple):
 
 @compiled
 def written(parts: Parts) -> tuple[IntArray, IntArray, IntArray]:
-    """Return participants (P, 5), starts (P + 1,) and rows (R, 3) of the book; empty starts for unsound parts."""
+    """Return participants (P, 5), starts (P + 1,) and rows (R, 3) of the book; empty starts for unsound parts.
+
+    Behind the rows may be room for more: the last of starts says how many there are.
+    """
     starts = np.zeros(0, np.int64)
     participants, rows = np.empty((0, 5), np.int64), np.empty((0, 3), np.int64)
     if _are_sound(parts):
-        people, bids = _count(parts)
+        people = _count(parts)
         starts = np.zeros(people + 1, np.int64)
-        participants, rows = np.empty((people, 5), np.int64), np.empty((bids, 3), np.int64)
+        participants, rows = np.empty((people, 5), np.int64), np.empty((len(parts.rows) + people, 3), np.int64)
         if not _write(parts, participants, starts, rows):
             starts = starts[:0]
     return participants, starts, rows
@@ -56,16 +59,11 @@ def _are_sound(parts: Parts) -> bool:
 
 
 @innermost
-def _count(parts: Parts) -> tuple[int, int]:
-    people, bids = 0, 0
+def _count(parts: Parts) -> int:
+    people = 0
     for job in range(len(parts.people)):
-        for part in range(_parts_of(parts, job)):
-            held = _held(parts, job, _holds(parts, job, part))
-            first, end = _span(parts, job, held)
-            people += 1
-            for row in range(first, end):
-                bids += not parts.closed[row]
-    return people, bids
+        people += _parts_of(parts, job)
+    return people
 
 
 @innermost
