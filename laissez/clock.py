@@ -6,15 +6,12 @@ Everything else takes the time as an argument.
 
 from datetime import UTC, datetime
 
-from django.db import connection
+from laissez.prepared import run
 
 
 def now() -> datetime:
     """The database's present time, aware and in UTC. Call it after the transaction's locks are taken."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        row = cursor.fetchone()
-    moment: datetime = row[0]
+    moment: datetime = run("SELECT clock_timestamp()")[0][0]
     return moment.astimezone(UTC)
 
 

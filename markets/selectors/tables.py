@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
-
+from laissez.prepared import run
 from laissez.records import columns, instance
 from workers.models import AcceleratorType, Job
 
@@ -30,35 +29,30 @@ class OpenRow:
 
 _OPEN = """
     SELECT job_id, type_id, id, public_id, position, max_price_per_hour, keep_price_per_hour, origin, accepted_at
-    FROM markets_bid WHERE job_id = ANY(%s) AND closed_at IS NULL ORDER BY job_id, position
+    FROM markets_bid WHERE job_id = ANY(%s::bigint[]) AND closed_at IS NULL ORDER BY job_id, position
 """
 _HELD = "SELECT DISTINCT type_id FROM workers_lease WHERE job_id = %s AND state <> 'closed'"
 
 
 def types_in(clusters: Iterable[int]) -> dict[int, AcceleratorType]:
     """The accelerator types of some clusters by id."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {columns(AcceleratorType, 'type')}"  # noqa: S608 - names of our own columns
-            ' FROM workers_acceleratortype AS type WHERE cluster_id = ANY(%s) ORDER BY "position", id',
-            [list(clusters)],
-        )
-        rows = [instance(AcceleratorType, row) for row in cursor.fetchall()]
+    found = run(
+        f"SELECT {columns(AcceleratorType, 'type')}"  # noqa: S608 - names of our own columns
+        ' FROM workers_acceleratortype AS type WHERE cluster_id = ANY(%s::bigint[]) ORDER BY "position", id',
+        [list(clusters)],
+    )
+    rows = [instance(AcceleratorType, row) for row in found]
     return {row.pk: row for row in rows}
 
 
 def open_rows(jobs: Iterable[int], types: Mapping[int, AcceleratorType]) -> dict[int, list[OpenRow]]:
     """The launch tables of jobs by the job's id, in order. `types` holds those of the jobs' clusters."""
     tables: dict[int, list[OpenRow]] = defaultdict(list)
-    with connection.cursor() as cursor:
-        cursor.execute(_OPEN, [list(jobs)])
-        for job, kind, pk, public_id, *figures in cursor.fetchall():
-            tables[job].append(OpenRow(pk, public_id, types[kind], *figures))
+    for job, kind, pk, public_id, *figures in run(_OPEN, [list(jobs)]):
+        tables[job].append(OpenRow(pk, public_id, types[kind], *figures))
     return tables
 
 
 def held_types(job: Job) -> set[int]:
     """The types of which a job occupies a device."""
-    with connection.cursor() as cursor:
-        cursor.execute(_HELD, [job.pk])
-        return {kind for (kind,) in cursor.fetchall()}
+    return {kind for (kind,) in run(_HELD, [job.pk])}

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
-
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
+from laissez.prepared import run
 from markets.models import Bid
 from markets.services import bids, funds
 from markets.services.bids import Rewrite, Written
@@ -86,8 +85,7 @@ def _note(wishes: Sequence[Wish]) -> None:
     if not wishes:
         return
     noted = json.dumps([{"id": wish.job.pk, "rows": wish.document} for wish in wishes])
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE, [noted])
+    run(_NOTE, [noted])
     for wish in wishes:
         wish.job.version += 1
         wish.job.spec = wish.job.spec | {"rows": list(wish.document)}
