@@ -24,7 +24,7 @@ def run(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         connection.queries_log.append({"sql": sql, "time": "0"})
     with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
         cursor.execute(sql, [_plain(value) for value in parameters], prepare=True, binary=True)
-        return cursor.fetchall() if cursor.description else []
+        return [] if cursor.rownumber is None else cursor.fetchall()
 
 
 def _plain(value: Any) -> Any:

@@ -4,12 +4,13 @@ A model instance per row, and a query built per job, would cost more than the ch
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 from laissez.prepared import run
-from laissez.records import columns, instance
+from laissez.records import columns, instance, width
 from workers.models import AcceleratorType, Job
 
 
@@ -31,7 +32,15 @@ _OPEN = """
     SELECT job_id, type_id, id, public_id, position, max_price_per_hour, keep_price_per_hour, origin, accepted_at
     FROM markets_bid WHERE job_id = ANY(%s::bigint[]) AND closed_at IS NULL ORDER BY job_id, position
 """
-_HELD = "SELECT DISTINCT type_id FROM workers_lease WHERE job_id = %s AND state <> 'closed'"
+_AROUND = f"""
+    SELECT {columns(AcceleratorType, "type")},
+           type.id = ANY (ARRAY(SELECT type_id FROM workers_lease WHERE job_id = %s AND state <> 'closed')),
+           bid.id, bid.public_id, bid.position, bid.max_price_per_hour, bid.keep_price_per_hour, bid.origin,
+           bid.accepted_at
+    FROM workers_acceleratortype AS type
+    LEFT JOIN markets_bid AS bid ON bid.job_id = %s AND bid.type_id = type.id AND bid.closed_at IS NULL
+    WHERE type.cluster_id = %s ORDER BY type."position", type.id
+"""  # noqa: S608 - names of our own columns
 
 
 def types_in(clusters: Iterable[int]) -> dict[int, AcceleratorType]:
@@ -53,6 +62,24 @@ def open_rows(jobs: Iterable[int], types: Mapping[int, AcceleratorType]) -> dict
     return tables
 
 
-def held_types(job: Job) -> set[int]:
-    """The types of which a job occupies a device."""
-    return {kind for (kind,) in run(_HELD, [job.pk])}
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a change of one launch table is judged by: its cluster's types by id, what it is, where its job runs."""
+
+    types: Mapping[int, AcceleratorType]
+    present: Sequence[OpenRow]
+    held: Collection[int]
+
+
+def around(job: Job) -> Surroundings:
+    """The surroundings of a job's launch table, in one statement."""
+    types, present, held = {}, [], set[int]()
+    for row in run(_AROUND, [job.pk, job.pk, job.cluster_id]):
+        split = width(AcceleratorType)
+        kind = types[row[0]] = instance(AcceleratorType, row[:split])
+        is_held, pk, public_id, *figures = row[split:]
+        if is_held:
+            held.add(kind.pk)
+        if pk is not None:
+            present.append(OpenRow(pk, public_id, kind, *figures))
+    return Surroundings(types, sorted(present, key=attrgetter("position")), held)
