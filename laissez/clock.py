@@ -17,7 +17,10 @@ def now() -> datetime:
 
 def rfc3339(moment: datetime) -> str:
     """A time as answers and events show it: RFC 3339 in UTC, ending with Z."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    text = moment.isoformat()
+    if not text.endswith("+00:00"):
+        text = moment.astimezone(UTC).isoformat()
+    return f"{text[:-6]}Z"
 
 
 POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)

@@ -25,7 +25,7 @@ from redis.exceptions import RedisError
 
 from laissez import clock
 from laissez.feed import vocabulary
-from laissez.ids import new_id
+from laissez.ids import new_id, new_ids
 from laissez.prepared import run
 
 logger = logging.getLogger(__name__)
@@ -218,17 +218,20 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 def _append(drafts: Sequence[Draft], first: Mapping[str, tuple[int, int]], at: datetime) -> None:
     """Write events in one statement, given the id of each stream and its first new number."""
     when, following = at.isoformat(), {name: number for name, (_, number) in first.items()}
-    ids = {name: pk for name, (pk, _) in first.items()}
-    encode = json.JSONEncoder().encode
+    streams = {name: pk for name, (pk, _) in first.items()}
+    names, encode = new_ids("evt", at_once=min(len(drafts), _PIECE_ROWS)), json.JSONEncoder().encode
+    data: Mapping[str, Any] | None = None
+    text = ""
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(_APPEND) as copy:
         for start in range(0, len(drafts), _PIECE_ROWS):
             lines = []
             for draft in drafts[start : start + _PIECE_ROWS]:
-                stream, number = draft.stream, following[draft.stream]
-                following[stream] = number + 1
+                number = following[draft.stream]
+                following[draft.stream] = number + 1
+                if draft.data is not data:  # neighbours on two streams often say the same
+                    data, text = draft.data, encode(dict(draft.data)).replace("\\", "\\\\")
                 said = f"{draft.type.translate(_ESCAPED)}\t{draft.subject.translate(_ESCAPED)}"
-                data = encode(dict(draft.data)).replace("\\", "\\\\")
-                lines.append(f"{ids[stream]}\t{number}\t{new_id('evt')}\t{said}\t{when}\t{data}\n")
+                lines.append(f"{streams[draft.stream]}\t{number}\t{next(names)}\t{said}\t{when}\t{text}\n")
             copy.write("".join(lines))
 
 

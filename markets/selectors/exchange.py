@@ -13,6 +13,8 @@ from typing import Any
 from django.db.models import Count, QuerySet
 
 from laissez.clock import rfc3339
+from laissez.prepared import run
+from laissez.records import Reading, columns, instance, width
 from markets.engine.money import format_price
 from markets.models import Award, Notice, PriceChange, Quote, Supply
 from markets.selectors import prices
@@ -89,28 +91,47 @@ def of(cluster: Cluster, *, now: datetime, with_trends: bool = False) -> Exchang
 
 def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> dict[int, ExchangeRow]:
     """Every row of a cluster's table by type, in the order of its pages."""
-    present = Quote.objects.filter(type__cluster=cluster, during__upper_inf=True).select_related("clearing")
-    quotes = {quote.type_id: quote for quote in present}
-    supplies = {supply.type_id: supply for supply in Supply.objects.filter(type__cluster=cluster)}
     announced: dict[int, list[PriceChange]] = defaultdict(list)
-    scheduled = PriceChange.objects.filter(type__cluster=cluster, state=PriceChange.State.SCHEDULED)
-    for change in scheduled.select_related("type").order_by("effective_at", "id"):
+    for change in _ANNOUNCED(cluster.pk):
         announced[change.type_id].append(change)
-    rows = {}
-    for kind in AcceleratorType.objects.filter(cluster=cluster):
-        kind.cluster = cluster  # whoever tells of a row names it
-        rows[kind.pk] = _row(
-            kind,
-            quotes.get(kind.pk),
-            supplies.get(kind.pk) or Supply(type=kind),
-            tuple(announced[kind.pk]),
-            (trends or {}).get(kind.pk),
+    rows, ends = {}, (width(AcceleratorType), width(AcceleratorType) + width(Quote))
+    for values in run(_ROWS, [cluster.pk]):
+        kind, of_quote, of_supply = (values[slice(*each)] for each in ((0, ends[0]), ends, (ends[1], -1)))
+        row = instance(AcceleratorType, kind)
+        row.cluster = cluster  # whoever tells of a row names it
+        rows[row.pk] = _row(
+            row,
+            instance(Quote, of_quote) if of_quote[0] is not None else None,
+            instance(Supply, of_supply) if of_supply[0] is not None else Supply(type=row),
+            values[-1],
+            tuple(announced[row.pk]),
+            (trends or {}).get(row.pk),
         )
     return rows
 
 
+_ROWS = f"""
+    SELECT {columns(AcceleratorType, "type")}, {columns(Quote, "quote")}, {columns(Supply, "supply")}, clearing.number
+    FROM workers_acceleratortype AS type
+    LEFT JOIN markets_quote AS quote ON quote.type_id = type.id AND upper_inf(quote.during)
+    LEFT JOIN markets_supply AS supply ON supply.type_id = type.id
+    LEFT JOIN markets_clearing AS clearing ON clearing.id = quote.clearing_id
+    WHERE type.cluster_id = %s ORDER BY type."position", type.id
+"""  # noqa: S608 - names of our own columns
+_ANNOUNCED = Reading(
+    PriceChange,
+    "type",
+    rest="WHERE type.cluster_id = %s AND row.state = 'scheduled' ORDER BY row.effective_at, row.id",
+)
+
+
 def _row(
-    kind: AcceleratorType, quote: Quote | None, supply: Supply, announced: tuple[PriceChange, ...], trend: Trend | None
+    kind: AcceleratorType,
+    quote: Quote | None,
+    supply: Supply,
+    receipt: int | None,
+    announced: tuple[PriceChange, ...],
+    trend: Trend | None,
 ) -> ExchangeRow:
     in_force: Quote | AcceleratorType = kind if quote is None else quote
     return ExchangeRow(
@@ -126,7 +147,7 @@ def _row(
         cap_price=in_force.cap_price_per_hour,
         previous_price=None if quote is None else quote.previous_price_per_hour,
         cause=None if quote is None else quote.cause,
-        receipt=None if quote is None or quote.clearing is None else quote.clearing.number,
+        receipt=receipt,
         depth=tuple(supply.depth),
         announced=announced,
         trend=trend,

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
+from typing import NamedTuple
 
 from laissez.prepared import run
 from laissez.records import columns, instance, width
 from workers.models import AcceleratorType, Job
 
 
-@dataclass(frozen=True, slots=True)
-class OpenRow:
+class OpenRow(NamedTuple):
     """An open bid. The names are those of its model, so that both look alike to whoever shows them."""
 
     id: int | None

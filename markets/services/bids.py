@@ -4,13 +4,14 @@ Bids are written without the cluster's lock: a tick reads them as of its own sna
 One job's change is a change of many with one in it: one statement, whatever their number.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from laissez.errors import Fault, Invalid
 from laissez.events import Outbox
-from laissez.ids import new_id
+from laissez.ids import new_ids
 from laissez.prepared import run
 from markets.engine.money import format_price, parse_price
 from markets.models import Bid
@@ -23,8 +24,7 @@ CAP = "cap"
 MAX_ROWS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One row of a launch table as asked for. `max_price` None bids the cap; `keep_price` None is the maximum."""
 
     type: AcceleratorType
@@ -180,7 +180,8 @@ class Written:
 def replace_tables(rewrites: Sequence[Rewrite], *, origin: Bid.Origin, outbox: Outbox) -> list[Written]:
     """Make launch tables exactly the wanted rows. A row whose value is unchanged keeps the moment it was accepted."""
     now = outbox.now()
-    changes = [_change(rewrite, origin, now) for rewrite in rewrites]
+    names = new_ids("bid", at_once=max(1, len(rewrites)))
+    changes = [_change(rewrite, origin, now, names) for rewrite in rewrites]
     closed = [row for change in changes for row in change.closed]
     opened = [(change.job, row) for change in changes for row in change.opened]
     _replace(closed, opened, now)
@@ -226,31 +227,33 @@ def close_all(job: Job, *, outbox: Outbox) -> None:
     _tell(job, present, "closed", outbox)
 
 
-def _change(rewrite: Rewrite, origin: Bid.Origin, now: datetime) -> Written:
-    former = {row.type.pk: row for row in rewrite.present}
+def _change(rewrite: Rewrite, origin: Bid.Origin, now: datetime, names: Iterator[str]) -> Written:
+    former = {row.type.id: row for row in rewrite.present}
     table, opened = [], []
     for place, wanted in enumerate(rewrite.wanted):
-        row = former.get(wanted.type.pk)
+        row = former.get(wanted.type.id)
         if row is None or not _is_same(row, place, wanted):
-            row = _new(wanted, place, origin, row, now)
+            row = _new(wanted, next(names), place, origin, row, now)
             opened.append(row)
         else:
-            del former[wanted.type.pk]
+            del former[wanted.type.id]
         table.append(row)
     return Written(rewrite.job, list(former.values()), opened, table)
 
 
 def _is_same(row: OpenRow, place: int, wanted: TableRow) -> bool:
-    return (row.type.pk, row.position, row.max_price_per_hour, row.keep_price_per_hour) == (
-        wanted.type.pk, place, wanted.max_price, wanted.keep_price,
+    return (row.type.id, row.position, row.max_price_per_hour, row.keep_price_per_hour) == (
+        wanted.type.id, place, wanted.max_price, wanted.keep_price,
     )  # fmt: skip
 
 
-def _new(wanted: TableRow, place: int, origin: Bid.Origin, former: OpenRow | None, now: datetime) -> OpenRow:
+def _new(
+    wanted: TableRow, public_id: str, place: int, origin: Bid.Origin, former: OpenRow | None, now: datetime
+) -> OpenRow:
     keeps_its_moment = former is not None and former.max_price_per_hour == wanted.max_price
     return OpenRow(
         id=None,
-        public_id=new_id("bid"),
+        public_id=public_id,
         type=wanted.type,
         position=place,
         max_price_per_hour=wanted.max_price,
