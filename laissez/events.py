@@ -72,6 +72,10 @@ class Outbox:
             self._now = clock.now()
         return self._now
 
+    def learn(self, now: datetime) -> None:
+        """Take the time from a statement that has read the database's clock after the locks, unless it is known."""
+        self._now = self._now or now
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """A part of the transaction that may fail alone: its rows are undone then, and its events are not told."""

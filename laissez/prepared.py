@@ -22,9 +22,18 @@ def run(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     connection.ensure_connection()
     if connection.queries_logged:
         connection.queries_log.append({"sql": sql, "time": "0"})
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+    with connection.wrap_database_errors:
+        cursor = _cursor(connection.connection)
         cursor.execute(sql, [_plain(value) for value in parameters], prepare=True, binary=True)
         return [] if cursor.rownumber is None else cursor.fetchall()
+
+
+def _cursor(server: "psycopg.Connection[Any]") -> "psycopg.Cursor[Any]":
+    """The one cursor of a connection for all of this: making another takes as long as sending a statement."""
+    kept = vars(server).get("prepared")
+    if kept is None:
+        kept = vars(server)["prepared"] = psycopg.Cursor(server)
+    return kept
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,9 @@ _OPEN = """
     FROM markets_bid WHERE job_id = ANY(%s::bigint[]) AND closed_at IS NULL ORDER BY job_id, position
 """
 _AROUND = f"""
-    SELECT {columns(AcceleratorType, "type")},
+    SELECT clock_timestamp(),
+           (SELECT amount_microdollars FROM tenants_hold WHERE reference = %s AND released_at IS NULL),
+           {columns(AcceleratorType, "type")},
            type.id = ANY (ARRAY(SELECT type_id FROM workers_lease WHERE job_id = %s AND state <> 'closed')),
            bid.id, bid.public_id, bid.position, bid.max_price_per_hour, bid.keep_price_per_hour, bid.origin,
            bid.accepted_at
@@ -64,8 +66,14 @@ def open_rows(jobs: Iterable[int], types: Mapping[int, AcceleratorType]) -> dict
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a change of one launch table is judged by: its cluster's types by id, what it is, where its job runs."""
+    """What a change of one launch table is judged by, and when it was read, by the database's clock.
 
+    Its cluster's types by id; the table as it is; the types of which its job occupies a device; the micro-dollars that
+    are held for it, None where nothing is.
+    """
+
+    now: datetime | None
+    reserved: int | None
     types: Mapping[int, AcceleratorType]
     present: Sequence[OpenRow]
     held: Collection[int]
@@ -73,13 +81,14 @@ class Surroundings:
 
 def around(job: Job) -> Surroundings:
     """The surroundings of a job's launch table, in one statement."""
-    types, present, held = {}, [], set[int]()
-    for row in run(_AROUND, [job.pk, job.pk, job.cluster_id]):
-        split = width(AcceleratorType)
+    rows = run(_AROUND, [job.public_id, job.pk, job.pk, job.cluster_id])
+    now, reserved = rows[0][:2] if rows else (None, None)
+    types, present, held, split = {}, [], set[int](), width(AcceleratorType)
+    for _, _, *row in rows:
         kind = types[row[0]] = instance(AcceleratorType, row[:split])
         is_held, pk, public_id, *figures = row[split:]
         if is_held:
             held.add(kind.pk)
         if pk is not None:
             present.append(OpenRow(pk, public_id, kind, *figures))
-    return Surroundings(types, sorted(present, key=attrgetter("position")), held)
+    return Surroundings(now, reserved, types, sorted(present, key=attrgetter("position")), held)

@@ -79,14 +79,20 @@ def reserve(job: Job, outbox: Outbox) -> None:
         raise refusal
 
 
-def reserve_many(tenant: Tenant, needed: Mapping[str, int], outbox: Outbox) -> dict[str, Refused]:
+def reserve_many(
+    tenant: Tenant, needed: Mapping[str, int], outbox: Outbox, *, held: Mapping[str, int] | None = None
+) -> dict[str, Refused]:
     """`reserve` for jobs of one tenant by their public ids, with what each needs; no job adds a statement.
+
+    Args:
+        held: what is held for each at present, under the jobs' locks; None: to be read. Where that is enough, nobody's
+            account is locked, and where it is not, the ledger looks again under the account's lock.
 
     Returns:
         The refusals by public id: in the order given, a hold that is not covered stays as it is, and the rest go on.
     """
-    held = dict(run(_HELD, [list(needed)]))
-    lacking = {name: amount for name, amount in needed.items() if held.get(name, -1) < amount}
+    found = dict(run(_HELD, [list(needed)])) if held is None else held
+    lacking = {name: amount for name, amount in needed.items() if found.get(name, -1) < amount}
     if not lacking:
         return {}
     wanted = [ledger.Reserve(tenant, public_id, amount) for public_id, amount in lacking.items()]

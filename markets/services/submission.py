@@ -147,10 +147,13 @@ def change_table_of(
         raise NotFound("job")
     rebidding.check(job, expected_version)
     around = tables.around(job)
+    if around.now is not None:
+        outbox.learn(around.now)
     table = _new_table(job, rows, {kind.slug: kind for kind in around.types.values()})
     _keep_held_rows(table, around)
     wish = Wish(Rewrite(job, around.present, table), _merged_rows(job.spec["rows"], rows))
-    outcome = rebidding.put(tenant, [wish], outbox)
+    reserved = {} if around.reserved is None else {public_id: around.reserved}
+    outcome = rebidding.put(tenant, [wish], outbox, held=reserved)
     for refusal in outcome.refused.values():
         raise refusal
     return outcome.written[public_id]
