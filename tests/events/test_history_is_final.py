@@ -105,6 +105,11 @@ def test_a_planted_gap_is_found(statement: str, sentence: str) -> None:
     assert violations(detectors()) == [sentence]
 
 
+def test_a_planted_event_of_no_stream_is_found() -> None:
+    plant("UPDATE laissez_event SET stream_id = 0")
+    assert violations(detectors())[1:] == [f"I11: event {seq} is of stream 0, which there is not" for seq in (1, 2, 3)]
+
+
 def test_an_event_of_a_stream_that_is_not_there_is_refused() -> None:
     with pytest.raises(IntegrityError, match="which there is not"):
         Event.objects.create(stream_id=0, seq=1, type="type", subject="subject", at=AT, data={})
