@@ -48,7 +48,7 @@ def _implied(name: str, to: str) -> migrations.AlterField:
 class Migration(migrations.Migration):
     """Guards and indexes only."""
 
-    dependencies = [("markets", "0009_open_bids_by_type")]
+    dependencies = [("markets", "0010_the_log_of_changes_stays_small")]
 
     operations = [
         migrations.RunSQL(GUARD, GUARD_BEFORE),
