@@ -13,8 +13,9 @@ from typing import Any
 from django.db import connection
 
 from laissez.clock import rfc3339
+from laissez.records import Reading
 from markets.engine.money import format_price
-from markets.models import PriceChange, Quote, Supply
+from markets.models import Clearing, PriceChange, Quote, Supply
 from markets.selectors import prices
 from markets.selectors.prices import Trend
 from workers.models import AcceleratorType, Cluster
@@ -87,6 +88,14 @@ def of(cluster: Cluster, *, now: datetime, with_trends: bool = False) -> Exchang
     )
 
 
+_OF_TYPES = "WHERE row.type_id = ANY (%s::bigint[])"
+_TYPES = Reading(AcceleratorType, rest='WHERE row.cluster_id = %s ORDER BY row."position", row.id')
+_QUOTES = Reading(Quote, rest=f"{_OF_TYPES} AND upper_inf(row.during)")
+_CLEARINGS = Reading(Clearing, rest="WHERE row.id = ANY (%s::bigint[])")
+_SUPPLIES = Reading(Supply, rest=_OF_TYPES)
+_SCHEDULED = Reading(PriceChange, rest=f"{_OF_TYPES} AND row.state = 'scheduled' ORDER BY row.effective_at, row.id")
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What the rows of a cluster's table are made of, by type: types as in `types_of`, open quotes, and supply."""
@@ -99,12 +108,13 @@ class Parts:
     def of(cls, cluster: Cluster) -> "Parts":
         """Read them."""
         types = types_of(cluster)
-        quotes = Quote.objects.filter(type_id__among=types, during__upper_inf=True).select_related("clearing")
-        return cls(
-            types=types,
-            quotes={quote.type_id: quote for quote in quotes},
-            supplies={supply.type_id: supply for supply in Supply.objects.filter(type_id__among=types)},
-        )
+        quotes = {quote.type_id: quote for quote in _QUOTES(list(types))}
+        named = {quote.clearing_id for quote in quotes.values()} - {None}
+        clearings = {clearing.pk: clearing for clearing in _CLEARINGS(list(named))}  # few, with long receipts
+        for quote in quotes.values():
+            if quote.clearing_id is not None:
+                quote.clearing = clearings[quote.clearing_id]
+        return cls(types, quotes, {supply.type_id: supply for supply in _SUPPLIES(list(types))})
 
     def rows(
         self, *, announced: Mapping[int, Sequence[PriceChange]] | None = None, trends: Mapping[int, Trend] | None = None
@@ -124,7 +134,7 @@ class Parts:
 
 def types_of(cluster: Cluster) -> dict[int, AcceleratorType]:
     """The types of a cluster, in the order of its pages."""
-    types = {kind.pk: kind for kind in AcceleratorType.objects.filter(cluster=cluster)}
+    types = {kind.pk: kind for kind in _TYPES(cluster.pk)}
     for kind in types.values():
         kind.cluster = cluster  # whoever tells of a row names it
     return types
@@ -139,8 +149,7 @@ def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> d
 def _announced(types: Mapping[int, AcceleratorType]) -> Mapping[int, Sequence[PriceChange]]:
     """The price changes to come, by type, the next one first."""
     announced: dict[int, list[PriceChange]] = defaultdict(list)
-    scheduled = PriceChange.objects.filter(type_id__among=types, state=PriceChange.State.SCHEDULED)
-    for change in scheduled.order_by("effective_at", "id"):
+    for change in _SCHEDULED(list(types)):
         change.type = types[change.type_id]
         announced[change.type_id].append(change)
     return announced
