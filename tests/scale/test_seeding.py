@@ -82,7 +82,7 @@ def test_equal_seeds_make_equal_markets() -> None:
     def figures(number: int) -> list[tuple[object, ...]]:
         rows = Bid.objects.filter(cluster=seeded(number=number)).order_by("id")
         found = list(rows.values_list("public_id", "type__slug", "max_price_per_hour", "position", "job__tenant__name"))
-        call_command("flush", interactive=False, verbosity=0)
+        empty_tables()
         return found
 
     first = figures(1)
