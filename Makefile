@@ -28,8 +28,10 @@ demo: install
 up: install
 	$(BIN)/python manage.py up $(ARGS)
 
+# Compiled once: by default every worker, and every process that a test starts, compiles all it imports for itself.
 test: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
+	$(BIN)/python -m compileall -q laissez markets tenants workers
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
 
 check: install
 	$(BIN)/ruff check .
