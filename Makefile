@@ -1,6 +1,6 @@
 # Everything a developer does. `make demo` and `make test` are all that a fresh clone needs; they install first.
 .DELETE_ON_ERROR:
-.PHONY: install demo up test check bench bench-gate chaos slow soak screenshots clean
+.PHONY: install compiled demo up test check bench bench-gate chaos slow soak screenshots clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -28,7 +28,13 @@ demo: install
 up: install
 	$(BIN)/python manage.py up $(ARGS)
 
-test: install
+# Compiled once: or else every worker, and every process that a test starts, compiles all that it imports.
+compiled: install
+	$(BIN)/python -m compileall -q laissez markets tenants workers
+
+test slow: export PYTHONDONTWRITEBYTECODE :=
+
+test: compiled
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow" $(TESTS) $(ARGS)
 
 check: install
@@ -48,7 +54,7 @@ bench-gate: install
 chaos: install
 	$(BIN)/python -m tests.chaos $(ARGS)
 
-slow: install
+slow: compiled
 	$(BIN)/python -m pytest -m slow --ignore tests/live $(TESTS) $(ARGS)
 	$(BIN)/python -m pytest -m slow tests/live $(ARGS)
 

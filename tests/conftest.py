@@ -1,5 +1,6 @@
 """Fixtures for every test."""
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -8,6 +9,10 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 from playwright.sync_api import Page, sync_playwright
+from pytest_django.plugin import DjangoDbBlocker
+
+from tests import databases
+from tests.servers import OWN_SERVERS
 
 CHROMIUM_OPTIONS = [
     "--no-sandbox",
@@ -18,6 +23,23 @@ CHROMIUM_OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def pytest_collection_finish() -> None:
+    """The modules stay to the end: looking through them for garbage again and again took a tenth of all time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Several workers migrate once."""
+    if OWN_SERVERS in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
+        with django_db_blocker.unblock():
+            databases.copy_from_template()
 
 
 @pytest.fixture(scope="session", autouse=True)

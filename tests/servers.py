@@ -15,6 +15,8 @@ import pytest
 from laissez.stack import servers
 
 STACK = contextlib.ExitStack()
+OWN_SERVERS = "LAISSEZ_TESTS_OWN_SERVERS"
+"""Set where the servers are the run's own and began empty."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -31,6 +33,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         os.environ |= {"LAISSEZ_ENV": "test", "LAISSEZ_STATE_DIR": folder}
         if not {"DATABASE_URL", "REDIS_URL"} <= os.environ.keys():
             os.environ |= STACK.enter_context(servers.running(Path(folder), purpose="pytest", durable=False))
+            os.environ[OWN_SERVERS] = "1"
     return (yield)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from laissez import clock
 from laissez.events import transact
 from laissez.feed import replay
 from laissez.feed.hub import frame_of
@@ -95,8 +96,7 @@ class World:
         job = f"/jobs/{self.loser.public_id}"
         own = [job, f"{job}/bids", "/jobs"]
         stranger, reader = Client(), self._client()
-        for other in Cluster.objects.all():
-            scenes.tick(other)
+        self._have_ticked()
         landing = stranger.get("/").content.decode()
         section = re.search(rf'<section id="prices-{self.slug}".*?</section>', landing, re.DOTALL)
         assert section is not None
@@ -118,6 +118,10 @@ class World:
         told = replay.page(f"market:{self.slug}", after=0)
         return self._masked("\n".join(frame_of(event).text for event in told))
 
+    def _have_ticked(self) -> None:
+        """A market that has not ticked for three seconds calls itself stale."""
+        Cluster.objects.update(last_tick_at=clock.now())
+
     def _client(self) -> Client:
         client = Client()
         client.force_login(self.person.user)
@@ -126,7 +130,7 @@ class World:
     def _read(self, client: Client, paths: list[str]) -> dict[str, str]:
         shown = {}
         for path in paths:
-            scenes.tick(self.cluster)  # a market that has not ticked for three seconds calls itself stale
+            self._have_ticked()
             answer = client.get(path)
             assert answer.status_code == 200, (path, answer.status_code)
             shown[path] = answer.content.decode()

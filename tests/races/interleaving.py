@@ -13,6 +13,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 DEADLINE_SECONDS = 20
+LOOK_EVERY_SECONDS = 0.005
+"""Looking without a pause would take the time that the other needs until it waits."""
 WAITING_FOR_ME = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
 
@@ -49,4 +51,5 @@ def _until_waiting(second: Future[U]) -> None:
             cursor.execute(WAITING_FOR_ME)
             if second.done() or cursor.fetchone()[0]:
                 return
+            time.sleep(LOOK_EVERY_SECONDS)
     raise TimeoutError("the second connection neither ended nor came to wait for a lock")

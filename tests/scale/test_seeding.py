@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from django.core.management import call_command
 
 from laissez.management.commands.check_invariants import look
 from markets.models import Award, Bid, Notice, Quote
@@ -10,6 +9,7 @@ from markets.scale.changing import change_bids, change_share
 from markets.scale.seeding import Shape, seed
 from markets.services import funds, metering, scheduling
 from tests.elapsing import pass_time
+from tests.flushing import empty_tables
 from workers.models import Accelerator, Cluster, Job, Lease
 from workers.services import specs
 
@@ -82,7 +82,7 @@ def test_equal_seeds_make_equal_markets() -> None:
     def figures(number: int) -> list[tuple[object, ...]]:
         rows = Bid.objects.filter(cluster=seeded(number=number)).order_by("id")
         found = list(rows.values_list("public_id", "type__slug", "max_price_per_hour", "position", "job__tenant__name"))
-        call_command("flush", interactive=False, verbosity=0)
+        empty_tables()
         return found
 
     first = figures(1)

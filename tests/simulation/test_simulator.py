@@ -29,6 +29,7 @@ def job(name: str, *, bid: int = 2, submit: str = "0", **fields) -> JobSpec:
 
 
 def run(*jobs: JobSpec, failures: tuple[Failure, ...] = (), **timing):
+    timing = {"heartbeat_us": MINUTE, **timing}
     return simulate(Scenario("test", TWO_TYPES, jobs, timing=Timing(**timing), failures=failures))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,21 @@ def state(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "state"
     yield folder
     servers.stop(folder)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state folder whose database was made and has never run. Copying it is much faster than making another."""
+    folder = tmp_path_factory.mktemp("installed")
+    postgres.initialise(folder, durable=False)
+    return folder
+
+
+@pytest.fixture
+def made(state: Path, installed: Path) -> Path:
+    """A state folder with a database, in which nothing runs when the test is over."""
+    shutil.copytree(installed, state)
+    return state
 
 
 def command(act: str, state: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -65,10 +81,10 @@ def test_started_servers_answer_at_the_printed_addresses_until_they_are_stopped(
     assert not record.is_locked(state)
 
 
-def test_data_outlives_a_restart_of_the_servers(state: Path) -> None:
-    with servers.running(state, purpose="test", durable=False) as urls, psycopg.connect(urls["DATABASE_URL"]) as first:
+def test_data_outlives_a_restart_of_the_servers(made: Path) -> None:
+    with servers.running(made, purpose="test", durable=False) as urls, psycopg.connect(urls["DATABASE_URL"]) as first:
         first.execute("CREATE TABLE kept AS SELECT 7 AS value")
-    with servers.running(state, purpose="test", durable=False) as urls:
+    with servers.running(made, purpose="test", durable=False) as urls:
         assert ask(urls, "SELECT value FROM kept") == 7
 
 
@@ -80,7 +96,9 @@ def test_a_second_start_in_the_same_folder_is_refused(state: Path) -> None:
     assert "Traceback" not in again.stderr
 
 
-def test_two_state_folders_run_side_by_side(tmp_path: Path) -> None:
+def test_two_state_folders_run_side_by_side(installed: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(installed, tmp_path / name)
     with (
         servers.running(tmp_path / "a", purpose="test", durable=False) as one,
         servers.running(tmp_path / "b", purpose="test", durable=False) as other,
@@ -88,8 +106,9 @@ def test_two_state_folders_run_side_by_side(tmp_path: Path) -> None:
         assert ask(one, "SHOW data_directory") != ask(other, "SHOW data_directory")
 
 
-def test_a_path_too_long_for_a_socket_falls_back_to_a_private_folder(tmp_path: Path) -> None:
+def test_a_path_too_long_for_a_socket_falls_back_to_a_private_folder(installed: Path, tmp_path: Path) -> None:
     deep = tmp_path / ("x" * SOCKET_PATH_LIMIT)
+    shutil.copytree(installed, deep)
     with servers.running(deep, purpose="test", durable=False) as urls:
         assert ask(urls, "SELECT 1") == 1
     near = places.socket_dir(deep)
@@ -113,25 +132,23 @@ def test_an_installation_cut_short_is_made_anew(state: Path) -> None:
         assert ask(urls, "SELECT 1") == 1
 
 
-def test_only_its_own_process_counts_as_ready(state: Path) -> None:
-    with servers.running(state, purpose="test", durable=False):
-        (pid, *_) = (postgres.data_dir(state) / "postmaster.pid").read_text().splitlines()
-        assert postgres.is_ready(state, int(pid))
-        assert not postgres.is_ready(state, os.getpid())
-        assert valkey.is_ready(state)
-    assert not valkey.is_ready(state)
+def test_only_its_own_process_counts_as_ready(made: Path) -> None:
+    with servers.running(made, purpose="test", durable=False):
+        (pid, *_) = (postgres.data_dir(made) / "postmaster.pid").read_text().splitlines()
+        assert postgres.is_ready(made, int(pid))
+        assert not postgres.is_ready(made, os.getpid())
+        assert valkey.is_ready(made)
+    assert not valkey.is_ready(made)
 
 
-def test_a_server_that_cannot_start_is_quoted(state: Path) -> None:
-    with servers.running(state, purpose="test", durable=False):
-        pass
-    (postgres.data_dir(state) / "PG_VERSION").write_text("1\n")
+def test_a_server_that_cannot_start_is_quoted(made: Path) -> None:
+    (postgres.data_dir(made) / "PG_VERSION").write_text("1\n")
     with (
         pytest.raises(StackError, match=r"postgres did not start: .*\n.*not compatible"),
-        servers.running(state, purpose="test", durable=False),
+        servers.running(made, purpose="test", durable=False),
     ):
         pass
-    assert not record.is_locked(state)
+    assert not record.is_locked(made)
 
 
 def test_the_wheels_are_never_imported() -> None:
@@ -175,15 +192,15 @@ def test_where_namespaces_are_refused_root_runs_postgresql_as_nobody(monkeypatch
             assert ask(urls, "SELECT 1") == 1
 
 
-def test_a_command_killed_with_its_servers_is_waited_for_not_stumbled_over(tmp_path: Path) -> None:
+def test_a_command_killed_with_its_servers_is_waited_for_not_stumbled_over(made: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from laissez.stack import servers\n"
         "with servers.running(Path(sys.argv[1]), purpose='killed', durable=False):\n"
         "    print('running', flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as holder:
+    with subprocess.Popen([sys.executable, "-c", code, str(made)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"running\n"
         holder.kill()
-    with servers.running(tmp_path, purpose="test", durable=False) as urls:
+    with servers.running(made, purpose="test", durable=False) as urls:
         assert ask(urls, "SELECT 1") == 1
