@@ -75,12 +75,15 @@ SPENT = """
               SELECT FROM markets_notice AS notice
               WHERE notice.job_id = job.id AND notice.state = 'open' AND notice.reason = 'budget'
           )
+    ), unbilled AS MATERIALIZED (
+        SELECT tstzrange(min(since), %(now)s) AS time FROM used WHERE until > since HAVING count(*) > 0
     ), dearest AS (
-        SELECT type_id, max(lease_price_per_hour) AS price
-        FROM markets_quote
-        WHERE type_id IN (SELECT id FROM workers_acceleratortype WHERE cluster_id = %(cluster)s)
-          AND during && tstzrange(coalesce((SELECT min(since) FROM used WHERE until > since), %(now)s), %(now)s)
-        GROUP BY type_id
+        SELECT type.id AS type_id, (
+            SELECT max(lease_price_per_hour) FROM markets_quote
+            WHERE markets_quoted(type_id, during, type.id, unbilled.time)
+        ) AS price
+        FROM unbilled CROSS JOIN workers_acceleratortype AS type
+        WHERE type.cluster_id = %(cluster)s
     )
     SELECT used.id
     FROM used LEFT JOIN dearest ON dearest.type_id = used.type_id
