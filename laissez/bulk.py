@@ -103,7 +103,8 @@ def copy_in(model: type[models.Model], names: Sequence[str], rows: Iterable[Sequ
 def copy_instances(rows: Collection[models.Model]) -> None:
     """Insert instances of one model and give them their ids, in two statements however many they are.
 
-    Every column is written from the instances: a model with defaults of the database's own is not for this.
+    Every column but generated ones is written from the instances: a model with defaults of the database's own is not
+    for this.
 
     Raises:
         IntegrityError, DataError: as an INSERT of all of them would; none is written then.
@@ -111,7 +112,7 @@ def copy_instances(rows: Collection[models.Model]) -> None:
     if not rows:
         return
     meta = next(iter(rows))._meta
-    fields = meta.concrete_fields
+    fields = [field for field in meta.concrete_fields if not field.generated]
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT nextval(pg_get_serial_sequence(%s, %s)) FROM generate_series(1, %s)",

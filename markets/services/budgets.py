@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import Q
 
 from laissez.events import Outbox
 from markets.models import Award, Bid, Notice
@@ -28,7 +28,7 @@ TO_SETTLE = """
       AND NOT EXISTS (
           SELECT FROM workers_lease AS lease
           WHERE lease.job_id = job.id
-            AND (lease.state <> 'closed' OR upper(lease.billed_during) > lease.metered_until)
+            AND (lease.state <> 'closed' OR lease.is_owing)
           OFFSET 0  -- one job's few leases at a time, by their index
       )
     ORDER BY job.id
@@ -130,8 +130,7 @@ def _release(job_ids: Sequence[int], outbox: Outbox) -> int:
 
 def _still_owing(job_ids: Iterable[int]) -> set[int]:
     """Those that have been resumed meanwhile, got a device and ended again."""
-    unbilled = Q(billed_during__endswith__gt=F("metered_until"))
-    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | unbilled, job_id__in=list(job_ids))
+    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | Q(is_owing=True), job_id__in=list(job_ids))
     return set(rows.values_list("job_id", flat=True))
 
 

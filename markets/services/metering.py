@@ -1,7 +1,7 @@
 """From lease time and prices to billing slices and the ledger.
 
 A lease's bill is the once-rounded integral of price over its billed time, so slicing never changes it: a slice is the
-difference of two rounded running totals. Leases are metered some hundred slices a transaction, under the locks of their
+difference of two rounded running totals. Leases are metered a hundred slices a transaction, under the locks of their
 jobs and of their own rows; one lease that cannot be billed stops no other. A meter runs beside the ticks, so it neither
 holds the cluster's lock, at which a tick would turn back, nor waits for it.
 """
@@ -28,7 +28,8 @@ from tenants.services import ledger
 from workers.models import Cluster
 
 SLICE = timedelta(seconds=funds.SLICE_SECONDS)
-SLICES_PER_TRANSACTION = 200
+SLICES_PER_TRANSACTION = 100
+"""A tenth of a second or so: a tick that has to ask the jobs of a batch waits for its end."""
 SLICES_PER_RUN = 2000
 """What one run bills at most, so that a tick soon follows even after an outage. The next run goes on."""
 
@@ -50,8 +51,7 @@ DUE = """
         SELECT lease.id, lease.metered_until,
                ceil(extract(epoch FROM upper(lease.billed_during) - lease.metered_until) / %(slice)s)
         FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
-        WHERE host.cluster_id = %(cluster)s AND lease.state = 'closed'
-          AND upper(lease.billed_during) > lease.metered_until
+        WHERE host.cluster_id = %(cluster)s AND lease.is_owing
     ) AS due
     ORDER BY metered_until, id
 """
