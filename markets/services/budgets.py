@@ -19,7 +19,7 @@ from workers.models import Job, Lease
 from workers.services import jobs, leases
 
 JOBS_PER_TRANSACTION = 200
-FAILED = "the funds of job %s could not be settled; it is tried again at the next tick"
+FAILED = "the funds of job %s could not be settled; it is tried again by the next meter"
 
 TO_SETTLE = """
     SELECT job.id

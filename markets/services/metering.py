@@ -31,12 +31,12 @@ SLICE = timedelta(seconds=funds.SLICE_SECONDS)
 SLICES_PER_TRANSACTION = 100
 """A tenth of a second or so: a tick that has to ask the jobs of a batch waits for its end."""
 SLICES_PER_RUN = 2000
-"""What one run bills at most, so that a tick soon follows even after an outage. The next run goes on."""
+"""What one run bills at most, so that what shares its process soon has its turn. The next run goes on."""
 
 _METERS = 0x4D455445
 """Of the database's advisory locks, those of meters."""
 
-FAILED = "lease %s could not be billed; it is tried again at the next tick"
+FAILED = "lease %s could not be billed; it is tried again by the next meter"
 
 # Two ways to be due, so that the index of each is used: leases without an end, and leases that have ended.
 DUE = """
