@@ -17,6 +17,7 @@ import numpy as np
 import psycopg
 from django.db import connection, models
 from numpy.typing import NDArray
+from psycopg import abc
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.types.range import TimestamptzRange
 
@@ -146,7 +147,7 @@ def _copy(model: type[models.Model], columns: Sequence[str], rows: Iterable[Sequ
             copy.write(some)
 
 
-def _dumped(transformer: Transformer, value: Any) -> str:
+def _dumped(transformer: abc.Transformer, value: Any) -> str:
     """Any value as psycopg adapts it."""
     dumped = transformer.get_dumper(value, PyFormat.TEXT).dump(value)
     return _NULL if dumped is None else _escaped(bytes(dumped).decode())

@@ -114,19 +114,19 @@ class Beside:
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._paths = {what: folder / f"{what}.jsonl" for what in ticking.WHAT}
-        self._processes = [_ticking(what, cluster, path) for what, path in self._paths.items()]
+        self._processes = {what: _ticking(what, cluster, path) for what, path in self._paths.items()}
 
     def turn(self) -> None:
         """See that they live."""
-        for process in self._processes:
+        for what, process in self._processes.items():
             if process.poll() is not None:
-                raise RuntimeError(f"{process.args} ended with status {process.returncode}")
+                raise RuntimeError(f"the {what} ended with status {process.returncode}")
 
     def end(self) -> Turns:
         """Let the last ones end."""
-        for process in self._processes:
+        for process in self._processes.values():
             process.terminate()
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:

@@ -156,10 +156,10 @@ def meter_cluster(cluster_id: int) -> int:
     with _alone(cluster_id) as is_alone:
         if not is_alone:
             return 0
-        until = quoted_until(cluster_id)
-        billed = 0
-        for lease_ids in _batches(_due(cluster_id, until)) if until else ():
-            billed += batches.apply(partial(meter, until), lease_ids, failed=FAILED)
+        billed, until = 0, quoted_until(cluster_id)
+        if until is not None:
+            for lease_ids in _batches(_due(cluster_id, until)):
+                billed += batches.apply(partial(meter, until), lease_ids, failed=FAILED)
         budgets.settle(cluster_id)
         budgets.watch(cluster_id, clock.now())
         return billed

@@ -77,7 +77,7 @@ class Lease(models.Model):
     billed_microdollars = models.BigIntegerField(default=0)
     waived_microdollars = models.BigIntegerField(default=0)
     is_owing = models.GeneratedField(
-        expression=Q(state="closed", billed_during__endswith__gt=models.F("metered_until")),
+        expression=Q(state="closed", billed_during__endswith__gt=models.F("metered_until")),  # type: ignore[arg-type]
         output_field=models.BooleanField(null=True),
         db_persist=True,
         help_text="Whether it has ended and is not billed to its end yet.",
