@@ -4,7 +4,9 @@ import pytest
 from django.db import connection
 
 OFTEN = {
-    "workers_job": ("ask_number", "ask_cause", "asked_at", "answered_number", "progress", "step", "loss", "progress_at"),
+    "workers_job": (
+        "ask_number", "ask_cause", "asked_at", "answered_number", "progress", "step", "loss", "progress_at",
+    ),
     "workers_lease": (
         "expires_at", "last_heard_at", "metered_until", "integral", "billed_microdollars", "waived_microdollars",
     ),
@@ -12,10 +14,13 @@ OFTEN = {
 }  # fmt: skip
 INDEXED = """
     SELECT index.indexrelid::regclass::text, attribute.attname
-    FROM pg_index AS index
-    JOIN pg_depend AS depend ON depend.objid = index.indexrelid AND depend.refobjid = index.indrelid
-    JOIN pg_attribute AS attribute ON attribute.attrelid = index.indrelid AND attribute.attnum = depend.refobjsubid
-    WHERE index.indrelid = %s::regclass AND attribute.attname = ANY (%s)
+    FROM pg_index AS index JOIN pg_attribute AS attribute ON attribute.attrelid = index.indrelid
+    WHERE index.indrelid = %s::regclass AND attribute.attname = ANY (%s) AND (
+        attribute.attnum = ANY (index.indkey) OR EXISTS (  -- in an expression or a condition
+            SELECT FROM pg_depend
+            WHERE objid = index.indexrelid AND refobjid = index.indrelid AND refobjsubid = attribute.attnum
+        )
+    )
 """
 
 
