@@ -11,5 +11,5 @@ class LaissezConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Import each app's `vocabulary` and `streams`, which register themselves."""
-        autodiscover_modules("vocabulary", "streams")
+        """Import what registers itself: `connections`, `lookups`, and each app's `vocabulary` and `streams`."""
+        autodiscover_modules("connections", "lookups", "vocabulary", "streams")

@@ -12,7 +12,7 @@ django.setup(set_prefix=False)
 
 # Consumers use models, which exist only now.
 from laissez.bodies import BoundedBodies
-from laissez.serving import OneHopHandler
+from laissez.serving import OneHopHandler, spare_what_stays
 from tenants.consumers import websocket_urlpatterns as feed
 from workers.consumers import websocket_urlpatterns as doorbells
 
@@ -21,3 +21,4 @@ sys.setswitchinterval(0.001)
 
 # No check of the Origin header here: hosts and programs send none. Each consumer authenticates its caller.
 application = ProtocolTypeRouter({"http": BoundedBodies(OneHopHandler()), "websocket": URLRouter([*feed, *doorbells])})
+spare_what_stays()

@@ -6,21 +6,21 @@ Everything else takes the time as an argument.
 
 from datetime import UTC, datetime
 
-from django.db import connection
+from laissez.prepared import run
 
 
 def now() -> datetime:
     """The database's present time, aware and in UTC. Call it after the transaction's locks are taken."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        row = cursor.fetchone()
-    moment: datetime = row[0]
+    moment: datetime = run("SELECT clock_timestamp()")[0][0]
     return moment.astimezone(UTC)
 
 
 def rfc3339(moment: datetime) -> str:
     """A time as answers and events show it: RFC 3339 in UTC, ending with Z."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    text = moment.isoformat()
+    if not text.endswith("+00:00"):
+        text = moment.astimezone(UTC).isoformat()
+    return f"{text[:-6]}Z"
 
 
 POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)

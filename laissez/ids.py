@@ -1,6 +1,7 @@
 """Public ids: a prefix that names the kind, and enough chance that nobody guesses another tenant's."""
 
 import os
+from collections.abc import Iterator
 
 _ALPHABET = "0123456789abcdefghijkmnpqrstuvwxyz"
 _LENGTH = 20
@@ -22,3 +23,11 @@ def new_id(prefix: str) -> str:
     while len(letters) < _LENGTH:
         letters = os.urandom(_DRAWN).translate(_LETTERS, _UNEVEN)
     return f"{prefix}_{letters[:_LENGTH].decode()}"
+
+
+def new_ids(prefix: str, *, at_once: int) -> Iterator[str]:
+    """As many as are asked for, each as `new_id` gives them; the chance for so many of them is drawn together."""
+    while True:
+        letters = os.urandom(_DRAWN * at_once).translate(_LETTERS, _UNEVEN).decode()
+        for start in range(0, len(letters) - _LENGTH + 1, _LENGTH):
+            yield f"{prefix}_{letters[start : start + _LENGTH]}"

@@ -60,4 +60,13 @@ def detectors() -> list[Detector]:
                 ORDER BY stream.id
             """,
         ),
+        Detector(
+            id="I11",
+            sentence="event {seq} is of stream {stream_id}, which there is not",
+            sql="""
+                SELECT seq, stream_id FROM laissez_event AS event
+                WHERE NOT EXISTS (SELECT FROM laissez_stream AS stream WHERE stream.id = event.stream_id)
+                ORDER BY id
+            """,
+        ),
     ]

@@ -35,7 +35,10 @@ class Stream(models.Model):
 class Event(models.Model):
     """One entry of a stream. `seq` counts from 1 without gaps, in the order of commits."""
 
-    stream = models.ForeignKey(Stream, on_delete=models.PROTECT, related_name="events")
+    # A trigger sees to the stream, and the index of its numbers finds it.
+    stream = models.ForeignKey(
+        Stream, on_delete=models.PROTECT, related_name="events", db_constraint=False, db_index=False
+    )
     seq = models.BigIntegerField()
     public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "evt"), editable=False)
     type = models.CharField(max_length=120)

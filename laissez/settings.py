@@ -135,6 +135,8 @@ TEMPLATES = [
 DATABASES = {"default": _database(_required("DATABASE_URL", "postgresql://laissez@localhost/laissez"))}
 if "LAISSEZ_DATABASE_POOL" in os.environ:  # the web process; a pool does not survive the forks of Celery
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": int(_number("LAISSEZ_DATABASE_POOL", 8))}
+# Only what asks for it is prepared: see laissez.prepared. None would forbid it, a small number prepares everything.
+DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 2**31
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = _required("REDIS_URL", "redis://localhost:6379")
 

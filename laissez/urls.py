@@ -9,10 +9,10 @@ urlpatterns = [
     path("healthz", health.alive),
     path("readyz", health.ready),
     path("zone", zones.choose, name="zone"),
+    path("", include("markets.urls")),  # first: most requests are for prices, jobs and bids
     path("", include("tenants.urls")),  # before the admin: it signs in on the page that is rationed
     path("admin/", admin.site.urls),
     path("", include("workers.urls")),
-    path("", include("markets.urls")),
 ]
 
 handler400 = "laissez.api.handle_bad_request"

@@ -142,7 +142,7 @@ class Attempt(models.Model):
 class IdempotencyKey(models.Model):
     """A request already answered: the same key answers the same again. Written in the transaction of its effect."""
 
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="idempotency_keys")
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="idempotency_keys", db_index=False)
     key = models.CharField(max_length=200)
     fingerprint = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
 from django.db.models import Q, QuerySet, Sum
 
 from laissez.credentials import digest
 from laissez.errors import NotFound
+from laissez.prepared import run
 from laissez.records import columns, instance, width
 from tenants.models import Account, ApiToken, Entry, Hold, Invitation, Member, Tenant
 
@@ -119,16 +119,15 @@ def token_of_digest(text: str) -> tuple[ApiToken, datetime] | None:
 
     Every request of a program begins with it.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT clock_timestamp(), {columns(ApiToken, 'token')}, {columns(Tenant, 'tenant')}"  # noqa: S608
-            " FROM tenants_apitoken AS token JOIN tenants_tenant AS tenant ON tenant.id = token.tenant_id"
-            " WHERE token.digest = %s",
-            [text],
-        )
-        row = cursor.fetchone()
-    if row is None:
+    rows = run(
+        f"SELECT clock_timestamp(), {columns(ApiToken, 'token')}, {columns(Tenant, 'tenant')}"  # noqa: S608
+        " FROM tenants_apitoken AS token JOIN tenants_tenant AS tenant ON tenant.id = token.tenant_id"
+        " WHERE token.digest = %s",
+        [text],
+    )
+    if not rows:
         return None
+    row = rows[0]
     split = 1 + width(ApiToken)
     token = instance(ApiToken, row[1:split])
     token.tenant = instance(Tenant, row[split:])

@@ -16,6 +16,7 @@ REFUSED = 4401
 class HostDoorbell(AsyncWebsocketConsumer):
     """One connection of one host. Hosts send no Origin; their key is what lets them in."""
 
+    host = 0
     group = ""
 
     async def connect(self) -> None:
@@ -29,7 +30,7 @@ class HostDoorbell(AsyncWebsocketConsumer):
         except Refused:
             await self.close(REFUSED)
             return
-        self.group = group_of(host.pk)
+        self.host, self.group = host.pk, group_of(host.pk)
         await self.channel_layer.group_add(self.group, self.channel_name)
         await self.accept()
 
@@ -39,8 +40,9 @@ class HostDoorbell(AsyncWebsocketConsumer):
             await self.channel_layer.group_discard(self.group, self.channel_name)
 
     async def host_ring(self, message: dict[str, Any]) -> None:
-        """Pass a ring on."""
-        await self.send(text_data="sync")
+        """Pass a ring on, if it is for this host."""
+        if self.host in message["hosts"]:
+            await self.send(text_data="sync")
 
 
 websocket_urlpatterns = [path("ws/host", HostDoorbell.as_asgi())]

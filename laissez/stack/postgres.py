@@ -15,7 +15,10 @@ SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "120",
-    "shared_buffers": "64MB",
+    "shared_buffers": "256MB",  # taken from the machine only as far as it is used
+    "max_wal_size": "2GB",  # checkpoints by the clock, not in the middle of a busy minute
+    "random_page_cost": "1.1",
+    "autovacuum_naptime": "10s",  # the log of changes is emptied every second
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "",

@@ -14,8 +14,8 @@ from markets.engine.book import NONE, Book, IntArray
 from markets.engine.kernels.first_come import arrivals, first_come, passed_over
 from markets.engine.kernels.launch_table import deferred_acceptance
 from markets.engine.kernels.prices import SETTER, rejection_prices
-from markets.engine.kernels.resumption import resumed_acceptance
-from markets.engine.kernels.tables import Tables, former_tables_of, offers_of, plain_tables_of, tables_of
+from markets.engine.kernels.resumption import marks_of, resumed_acceptance
+from markets.engine.kernels.tables import Tables, offers_of, plain_tables_of, tables_of
 from markets.engine.kernels.vcg import choices, decide, highest_value, value_prices
 
 
@@ -38,14 +38,16 @@ class TypePrice:
 class Clearing:
     """assigned (P,): the place in book.offers that each participant gets, or NONE. prices: one per offered type, by id.
 
-    rule: the name of the rule by which it came about. The arrays of a cleared book cannot be written to any more, for
-    later clearings start from this one; to change a book, copy what changes.
+    rule: the name of the rule by which it came about. marks (T, 4): where a later clearing by the launch-table rule may
+    start (see marks_of), None by other rules. The arrays of a cleared book cannot be written to any more, so that a
+    clearing stays that of its book; to change a book, copy what changes.
     """
 
     book: Book
     assigned: IntArray
     prices: Mapping[int, TypePrice]
     rule: str = ""
+    marks: IntArray | None = None
 
     def __post_init__(self) -> None:
         for array in (self.book.offers, self.book.participants, self.book.starts, self.book.rows, self.assigned):
@@ -70,18 +72,17 @@ def clear(book: Book, former: Clearing | None = None) -> Clearing:
     supply, and rejects the rest, who propose to their next row. The result does not depend on the order of processing.
     """
     tables = tables_of(book)
-    if former is None or not _comparable(former, book, "launch_table"):
-        won = deferred_acceptance(tables)
-    else:
-        won = resumed_acceptance(tables, former_tables_of(former.book), former.assigned)
-    assigned = offers_of(tables, won)
-    return Clearing(book, assigned, _prices(book, rejection_prices(tables, assigned)), "launch_table")
+    marks = _former_marks(book, former)
+    won = deferred_acceptance(tables) if marks is None else resumed_acceptance(tables, marks)
+    prices, rejected = rejection_prices(tables, won)
+    return Clearing(book, offers_of(tables, won), _prices(book, prices), "launch_table", marks_of(tables, rejected))
 
 
-def _comparable(former: Clearing, book: Book, rule: str) -> bool:
-    """Return whether a clearing is by this rule and for the same types at the same base and cap prices."""
-    before, now = former.book.offers, book.offers
-    return former.rule == rule and all(np.array_equal(before[name], now[name]) for name in ("type", "base", "cap"))
+def _former_marks(book: Book, former: Clearing | None) -> IntArray | None:
+    """Return where to start from, if the former clearing has marks and is of the same types."""
+    if former is None or not np.array_equal(former.book.offers["type"], book.offers["type"]):
+        return None
+    return former.marks
 
 
 def clear_first_come(book: Book, former: Clearing | None = None) -> Clearing:

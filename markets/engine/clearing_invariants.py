@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from markets.engine.book import NONE, Book, IntArray
 from markets.engine.clearing import Clearing
-from markets.engine.depth import above_assigned
 
 Flags = NDArray[np.bool_]
 NOWHERE = -(2**62)
@@ -60,6 +59,15 @@ def check_vcg(book: Book, clearing: Clearing) -> list[str]:
         *(f"type {kind}: the lease price is not the public price" for kind in book.offers["type"][public != lease]),
         *_order_of_prices(book, public, lease),
     ]
+
+
+def above_assigned(book: Book, assigned: IntArray) -> Flags:
+    """Return for each row whether it stands above the one that its participant was assigned; all do if none was."""
+    lengths = np.diff(book.starts)
+    won = book.rows["offer"] == np.repeat(assigned, lengths)
+    end = np.where(assigned == NONE, book.starts[1:], NONE)
+    end[np.repeat(np.arange(len(assigned)), lengths)[won]] = np.flatnonzero(won)
+    return np.arange(len(book.rows)) < np.repeat(end, lengths)
 
 
 def _rows(book: Book, clearing: Clearing) -> _Rows:

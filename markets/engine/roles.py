@@ -20,7 +20,9 @@ from markets.engine.book import (
     source_participant_of,
 )
 from markets.engine.floor import Floor
-from markets.engine.places import BoolArray, offsets, on_usable_unit, row_for, rows_above, spans
+from markets.engine.kernels.books import Parts, written
+from markets.engine.kernels.tables import matrix, still
+from markets.engine.places import BoolArray, on_usable_unit, row_for, rows_above
 
 ROLE = record("on", "to", "award", "seeks")
 """What does not matter to the book is left at NONE or 0, so that equal roles are equal. Types are places.
@@ -78,19 +80,30 @@ def book_from(offers: Records, jobs: Records, starts: IntArray, rows: Records, r
         starts: (J + 1,), job i has rows[starts[i] : starts[i + 1]].
         rows: records (R,) with at least the fields type, max_price, keep_price and accepted_at of TABLE_ROW.
         roles: those of exactly these jobs and rows.
+
+    Raises:
+        ValueError: starts or roles are not of these jobs and rows, or a row's type is no place in offers.
     """
-    twice = (roles.jobs["on"] != NONE) & (roles.jobs["to"] != NONE)
-    owners = np.repeat(np.arange(len(jobs)), 1 + twice)
-    participants = _participants(jobs, roles.jobs, owners)
-    held = _held(starts, rows, participants, owners)
-    places, own_starts = _tables(starts, roles, owners, held)
-    kept = np.zeros(len(rows), dtype=np.bool_)
-    kept[held[held != NONE]] = True
-    bids = np.empty(len(places), dtype=ROW)
-    bids["offer"] = rows["type"][places]
-    bids["bid"] = stated(offers, rows, places, np.flatnonzero(kept[places]))
-    bids["accepted_at"] = rows["accepted_at"][places]
-    return Book(offers, participants, own_starts, bids)
+    ids = jobs["id"]
+    parts = Parts(
+        matrix(offers),
+        still(np.column_stack((ids, jobs["tenant"], participant_of(ids), source_participant_of(ids)))),
+        still(np.ascontiguousarray(starts)),
+        matrix(rows),
+        matrix(roles.jobs),
+        still(np.ascontiguousarray(roles.closed)),
+        _columns(rows, "type", "max_price", "keep_price", "accepted_at"),
+    )
+    participants, own_starts, bids = written(parts)
+    if not len(own_starts):
+        raise ValueError("a job has no role or no run of rows, or a row names no offer")
+    return Book(offers, participants.view(PARTICIPANT)[:, 0], own_starts, bids[: own_starts[-1]].view(ROW)[:, 0])
+
+
+def _columns(records: Records, *names: str) -> IntArray:
+    """Return which fields of the records these are."""
+    fields = records.dtype.names or ()
+    return still(np.array([fields.index(name) for name in names], dtype=np.int64))
 
 
 def is_source(participants: Records) -> BoolArray:
@@ -110,42 +123,3 @@ def stated(types: Records, rows: Records, places: IntArray, kept: IntArray) -> I
     bids[kept] = np.maximum(bids[kept], rows["keep_price"][places[kept]])
     bids[capped] = types["cap"][rows["type"][places[capped]]]
     return bids
-
-
-def _participants(jobs: Records, roles: Records, owners: IntArray) -> Records:
-    """Return the participants of the jobs that own them; the second one of an owner is the unit that it moves from."""
-    second = np.zeros(len(owners), dtype=np.bool_)
-    second[1:] = owners[1:] == owners[:-1]
-    ids, to, award = jobs["id"][owners], roles["to"][owners], roles["award"][owners]
-    participants = np.empty(len(owners), dtype=PARTICIPANT)
-    participants["id"] = np.where(second, source_participant_of(ids), participant_of(ids))
-    participants["job"], participants["tenant"] = ids, jobs["tenant"][owners]
-    participants["holds"], participants["waits"] = roles["on"][owners], award != NONE
-    waiting, moving = np.flatnonzero(award != NONE), np.flatnonzero((to != NONE) & ~second)
-    participants["holds"][waiting], participants["holds"][moving] = award[waiting], to[moving]
-    return participants
-
-
-def _held(starts: IntArray, rows: Records, participants: Records, owners: IntArray) -> IntArray:
-    """Return the row of the unit that each participant sits on; NONE where it sits on none or has no such row."""
-    held = np.full(len(participants), NONE)
-    seated = np.flatnonzero((participants["holds"] != NONE) & (participants["waits"] == 0))
-    held[seated] = row_for(starts, rows, owners[seated], participants["holds"][seated])
-    return held
-
-
-def _tables(starts: IntArray, roles: Roles, owners: IntArray, held: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the rows of every participant, places in the jobs' rows, and where each one's begin.
-
-    A job on two units bids for each of them alone. Any other bids from the row that it holds downwards, for the rows
-    above too if it seeks, and for all of them if it holds none.
-    """
-    alone, seeks = roles.jobs["to"][owners] != NONE, roles.jobs["seeks"][owners] == 1
-    firsts = np.where(alone | ((held != NONE) & ~seeks), held, starts[owners])
-    ends = np.where(alone, np.where(held == NONE, NONE, held + 1), starts[owners + 1])
-    places = spans(firsts, ends - firsts)
-    own_starts = offsets(ends - firsts)
-    if not roles.closed.any():
-        return places, own_starts
-    awake = ~roles.closed[places]
-    return places[awake], offsets(awake)[own_starts]

@@ -23,9 +23,10 @@ class Bid(models.Model):
         AGENT = "agent"
 
     public_id = models.CharField(max_length=40, unique=True, default=partial(new_id, "bid"), editable=False)
-    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="bids")
-    job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="bids")
-    type = models.ForeignKey(AcceleratorType, on_delete=models.PROTECT, related_name="bids")
+    # Two foreign keys of both columns, which models cannot say, keep these: a bid's job and type are of its cluster.
+    cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="bids", db_constraint=False, db_index=False)
+    job = models.ForeignKey(Job, models.PROTECT, related_name="bids", db_constraint=False, db_index=False)
+    type = models.ForeignKey(AcceleratorType, models.PROTECT, related_name="bids", db_constraint=False, db_index=False)
     accelerator_count = models.PositiveSmallIntegerField(default=1)
     position = models.PositiveSmallIntegerField(help_text="Its place in the launch table, from 0.")
     max_price_per_hour = models.BigIntegerField(
@@ -67,7 +68,6 @@ class Bid(models.Model):
         indexes = [
             models.Index(name="open_bids_by_cluster", fields=["cluster", "job"], condition=Q(closed_at__isnull=True)),
             models.Index(name="open_bids_by_type", fields=["type"], condition=Q(closed_at__isnull=True)),
-            models.Index(name="bids_by_job", fields=["job", "id"]),
             models.Index(name="bids_of_a_row_by_time", fields=["job", "type", "opened_at", "id"]),
             models.Index(name="bids_by_their_end", fields=["cluster", "closed_in"]),
         ]

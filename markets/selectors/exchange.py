@@ -4,20 +4,21 @@ Everything shown was written by the last tick: the open quote, and the supply be
 which events, snapshots and the API give a row away.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db import connection
 
 from laissez.clock import rfc3339
+from laissez.records import Reading
 from markets.engine.money import format_price
-from markets.models import Award, Notice, PriceChange, Quote, Supply
+from markets.models import Clearing, PriceChange, Quote, Supply
 from markets.selectors import prices
 from markets.selectors.prices import Trend
-from workers.models import Accelerator, AcceleratorType, Cluster, Host, Lease
+from workers.models import AcceleratorType, Cluster
 
 STALE_AFTER = timedelta(seconds=3)
 
@@ -87,26 +88,71 @@ def of(cluster: Cluster, *, now: datetime, with_trends: bool = False) -> Exchang
     )
 
 
+_OF_TYPES = "WHERE row.type_id = ANY (%s::bigint[])"
+_TYPES = Reading(AcceleratorType, rest='WHERE row.cluster_id = %s ORDER BY row."position", row.id')
+_QUOTES = Reading(Quote, rest=f"{_OF_TYPES} AND upper_inf(row.during)")
+_CLEARINGS = Reading(Clearing, rest="WHERE row.id = ANY (%s::bigint[])")
+_SUPPLIES = Reading(Supply, rest=_OF_TYPES)
+_SCHEDULED = Reading(PriceChange, rest=f"{_OF_TYPES} AND row.state = 'scheduled' ORDER BY row.effective_at, row.id")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the rows of a cluster's table are made of, by type: types as in `types_of`, open quotes, and supply."""
+
+    types: Mapping[int, AcceleratorType]
+    quotes: Mapping[int, Quote]
+    supplies: Mapping[int, Supply]
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Parts":
+        """Read them."""
+        types = types_of(cluster)
+        quotes = {quote.type_id: quote for quote in _QUOTES(list(types))}
+        named = {quote.clearing_id for quote in quotes.values()} - {None}
+        clearings = {clearing.pk: clearing for clearing in _CLEARINGS(list(named))}  # few, with long receipts
+        for quote in quotes.values():
+            if quote.clearing_id is not None:
+                quote.clearing = clearings[quote.clearing_id]
+        return cls(types, quotes, {supply.type_id: supply for supply in _SUPPLIES(list(types))})
+
+    def rows(
+        self, *, announced: Mapping[int, Sequence[PriceChange]] | None = None, trends: Mapping[int, Trend] | None = None
+    ) -> dict[int, ExchangeRow]:
+        """Every row by type, in the order of the pages, with what is given of announced changes and trends."""
+        return {
+            type_id: _row(
+                kind,
+                self.quotes.get(type_id),
+                self.supplies.get(type_id) or Supply(type=kind),
+                tuple((announced or {}).get(type_id, ())),
+                (trends or {}).get(type_id),
+            )
+            for type_id, kind in self.types.items()
+        }
+
+
+def types_of(cluster: Cluster) -> dict[int, AcceleratorType]:
+    """The types of a cluster, in the order of its pages."""
+    types = {kind.pk: kind for kind in _TYPES(cluster.pk)}
+    for kind in types.values():
+        kind.cluster = cluster  # whoever tells of a row names it
+    return types
+
+
 def rows_of(cluster: Cluster, *, trends: Mapping[int, Trend] | None = None) -> dict[int, ExchangeRow]:
     """Every row of a cluster's table by type, in the order of its pages."""
-    present = Quote.objects.filter(type__cluster=cluster, during__upper_inf=True).select_related("clearing")
-    quotes = {quote.type_id: quote for quote in present}
-    supplies = {supply.type_id: supply for supply in Supply.objects.filter(type__cluster=cluster)}
+    parts = Parts.of(cluster)
+    return parts.rows(announced=_announced(parts.types), trends=trends)
+
+
+def _announced(types: Mapping[int, AcceleratorType]) -> Mapping[int, Sequence[PriceChange]]:
+    """The price changes to come, by type, the next one first."""
     announced: dict[int, list[PriceChange]] = defaultdict(list)
-    scheduled = PriceChange.objects.filter(type__cluster=cluster, state=PriceChange.State.SCHEDULED)
-    for change in scheduled.select_related("type").order_by("effective_at", "id"):
+    for change in _SCHEDULED(list(types)):
+        change.type = types[change.type_id]
         announced[change.type_id].append(change)
-    rows = {}
-    for kind in AcceleratorType.objects.filter(cluster=cluster):
-        kind.cluster = cluster  # whoever tells of a row names it
-        rows[kind.pk] = _row(
-            kind,
-            quotes.get(kind.pk),
-            supplies.get(kind.pk) or Supply(type=kind),
-            tuple(announced[kind.pk]),
-            (trends or {}).get(kind.pk),
-        )
-    return rows
+    return announced
 
 
 def _row(
@@ -183,47 +229,24 @@ def entities(cluster: Cluster) -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
-@dataclass(slots=True)
-class Units:
-    """What there is of one type at this instant."""
-
-    total: int = 0
-    free: int = 0
-    leaving: int = 0
-    waiting: int = 0
-
-
-def units_now(cluster: Cluster) -> Mapping[int, Units]:
-    """Count units and awards of a cluster afresh, by type: for the tick, which writes down what it leaves behind."""
-    found: dict[int, Units] = defaultdict(Units)
-    usable = Accelerator.objects.filter(host__cluster=cluster, healthy=True, host__state=Host.State.READY)
-    taken = _by_type(usable.filter(pk__in=_occupied(cluster)), "type_id")
-    for type_id, total in _by_type(usable, "type_id").items():
-        found[type_id].total, found[type_id].free = total, total - taken[type_id]
-    for type_id, leaving in _leaving(cluster).items():
-        found[type_id].leaving = leaving
-    awards = Award.objects.filter(type__cluster=cluster, state=Award.State.WAITING)
-    for type_id, waiting in _by_type(awards, "type_id").items():
-        found[type_id].waiting = waiting
-    return found
+_LEAVING_AND_WAITING = """
+    SELECT it.type_id, sum(it.leaving), sum(it.waiting) FROM (
+        SELECT type_id, 1 AS leaving, 0 AS waiting FROM workers_lease WHERE state = 'closing'
+        UNION ALL
+        SELECT lease.type_id, 1, 0
+        FROM markets_notice AS notice JOIN workers_lease AS lease ON lease.id = notice.lease_id
+        WHERE notice.state = 'open' AND lease.state <> 'closing'
+        UNION ALL
+        SELECT type_id, 0, 1 FROM markets_award WHERE state = 'waiting'
+    ) AS it WHERE it.type_id = ANY(%s) GROUP BY it.type_id
+"""
 
 
-def _occupied(cluster: Cluster) -> QuerySet[Any, int]:
-    """The accelerators with a lease that is not closed, for a subquery."""
-    open_leases = Lease.objects.filter(host__cluster=cluster).exclude(state=Lease.State.CLOSED)
-    return open_leases.values_list("accelerator_id", flat=True)
-
-
-def _leaving(cluster: Cluster) -> Counter[int]:
-    closing = Lease.objects.filter(host__cluster=cluster, state=Lease.State.CLOSING)
-    told = Notice.objects.filter(lease__host__cluster=cluster, state=Notice.State.OPEN).exclude(
-        lease__state=Lease.State.CLOSING
-    )
-    return _by_type(closing, "type_id") + _by_type(told, "lease__type_id")
-
-
-def _by_type(rows: QuerySet[Any], type_: str) -> Counter[int]:
-    return Counter(dict(rows.order_by().values_list(type_).annotate(Count("pk"))))
+def leaving_and_waiting(types: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """Count, of types that have any, the units under notice or closing, and the awards that wait."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LEAVING_AND_WAITING, [list(types)])
+        return {type_id: (int(leaving), int(waiting)) for type_id, leaving, waiting in cursor.fetchall()}
 
 
 def _price(value: int | None) -> str | None:

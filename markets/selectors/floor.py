@@ -1,8 +1,8 @@
 """The floor of a cluster as arrays: what one tick reads, in one statement, under the cluster's lock.
 
 One statement reads one snapshot of the database, so whatever is true of the floor was true at one instant, and its
-watermark is that of the very bids beside it. Jobs and bids, by far the most, may be taken from a former snapshot where
-the log of changes says that they are what they were; the result is the same.
+watermark is that of the very bids beside it. What there is much of (jobs, bids, leases, units) may be taken from a
+former snapshot where the log of changes says that it is what it was; the result is the same.
 """
 
 from dataclasses import dataclass, replace
@@ -28,8 +28,8 @@ _UNITS = Table(
     Integer("usable", "(unit.healthy AND host.state = 'ready')::int"),
 )
 _LEASES = Table(
-    Integer("id", "it.id"),
     Integer("job", "it.job_id"),
+    Integer("id", "it.id"),
     Integer("unit", "it.accelerator_id"),
     Integer("type", "it.type_id"),
     Integer("state", f"CASE it.state WHEN 'pending' THEN {PENDING} WHEN 'active' THEN {ACTIVE} ELSE {CLOSING} END"),
@@ -108,34 +108,44 @@ _DEADLINES = f"""
     ) AS it WHERE it.at IS NOT NULL
 """  # noqa: S608  (nothing but this module's own words)
 
-# Jobs that have changed since the log was taken, as far as this very statement sees it: they are read with the others,
-# or what is kept of them would not be of the same snapshot as the rest. Their notes stay for the next tick.
+# What has changed since the log was taken, as far as this very statement sees it, is read with the rest, or what is
+# kept of it would not be of the same snapshot. The notes of it stay for the next tick.
 _CHANGED_LATE = """
-    SELECT DISTINCT job_id FROM markets_floorchange WHERE cluster_id = %(cluster)s AND job_id IS NOT NULL
+    WITH late AS MATERIALIZED (SELECT DISTINCT job_id FROM markets_floorchange WHERE cluster_id = %(cluster)s)
 """
-_NAMED = f"ANY(%(changed)s::bigint[] || ARRAY({_CHANGED_LATE}))"
+_NAMED = "ANY(%(changed)s::bigint[] || ARRAY(SELECT job_id FROM late WHERE job_id IS NOT NULL))"
+_OTHERS = "(%(others)s OR EXISTS (SELECT FROM late WHERE job_id IS NULL))"
 
 _FLOOR = ", ".join(
     (
-        "SELECT pg_current_snapshot()::text",
+        "pg_current_snapshot()::text",
         _TYPES.select("FROM workers_acceleratortype AS it WHERE it.cluster_id = %(cluster)s"),
-        _UNITS.select(_THE_UNITS),
-        _LEASES.select(_OPEN_LEASES),
         _NOTICES.select(_of_jobs("markets_notice", "it.state = 'open'")),
         _AWARDS.select(_of_jobs("markets_award", "it.state = 'waiting'")),
         _MOVES.select(_of_jobs("workers_migration", "it.state = 'awarded'")),
         _TIRED.select(_TIRED_JOBS),
         _RESTS.select(_of_jobs("markets_cooldown", "it.until > %(now)s")),
         _DUE.select(_DEADLINES),
-        _LATE.select(f"FROM ({_CHANGED_LATE}) AS it"),
     )
 )
-_ALL = f"{_FLOOR}, {_JOBS.select(_OPEN_JOBS)}, {BIDS.select(_OPEN_BIDS)}"
+_ALL = ", ".join(
+    (
+        f"SELECT {_FLOOR}",
+        _UNITS.select(_THE_UNITS),
+        _LEASES.select(_OPEN_LEASES),
+        _JOBS.select(_OPEN_JOBS),
+        BIDS.select(_OPEN_BIDS),
+    )
+)
 _CHANGED = ", ".join(
     (
-        _FLOOR,
+        f"{_CHANGED_LATE} SELECT {_FLOOR}",
+        _UNITS.select(f"{_THE_UNITS} AND {_OTHERS}"),
+        _LEASES.select(f"{_OPEN_LEASES} AND it.job_id = {_NAMED}"),
         _JOBS.select(f"{_OPEN_JOBS} AND it.id = {_NAMED}"),
         BIDS.select(f"{_OPEN_BIDS} AND it.job_id = {_NAMED}"),
+        _LATE.select("FROM late AS it WHERE it.job_id IS NOT NULL"),
+        _OTHERS,
     )
 )
 _MOST_CHANGED = 20_000
@@ -148,8 +158,8 @@ class Snapshot:
 
     watermark: that snapshot. absent: jobs that are not on the floor, though their bids are still open. due_at: the next
     instant at which the queue time or an award of some job ends, or one that has moved too often may seek again; NONE
-    without any. read_in: the transaction that read it. jobs and bids: all of them as they were read, by id and by
-    place in the launch table.
+    without any. read_in: the transaction that read it. units, leases, jobs and bids: all of them as they were read, by
+    id, by job, by id, and by job and place in the launch table.
     """
 
     floor: Floor
@@ -157,50 +167,74 @@ class Snapshot:
     absent: IntArray
     due_at: int
     read_in: int
+    units: Records
+    leases: Records
     jobs: Records
     bids: Records
 
 
-def read(
-    cluster: Cluster, *, now: datetime, former: Snapshot | None = None, changed: IntArray | None = None
-) -> Snapshot:
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """What has changed on a floor since it was read.
+
+    jobs: the ids of all jobs of which anything has, in order. others: whether anything has that is of no job: types,
+    units, hosts, terms of the cluster.
+    """
+
+    jobs: IntArray
+    others: bool
+
+
+NO_CHANGES = Changes(np.zeros(0, dtype=np.int64), others=False)
+
+
+def read(cluster: Cluster, *, now: datetime, former: Snapshot | None = None, changed: Changes = NO_CHANGES) -> Snapshot:
     """Read the floor of one cluster. The caller holds the cluster's lock, so only hosts and tenants write meanwhile.
 
     Args:
         former: an earlier snapshot of the same cluster.
-        changed: with it, the ids of all jobs of which anything may have changed since that was read.
+        changed: with it, everything that may have changed since that was read.
     """
-    if former is None or changed is None or len(changed) > _MOST_CHANGED:
+    if former is None or len(changed.jobs) > _MOST_CHANGED:
         return _assembled(cluster, now, _Read.of(cluster, now, None))
     seen = _Read.of(cluster, now, changed)
-    changed = np.union1d(changed, seen.late["job"])
-    jobs = _merged(former.jobs, seen.jobs, "id", changed)
-    bids = _merged(former.bids, seen.bids, "job", changed)
-    return _assembled(cluster, now, replace(seen, jobs=jobs, bids=bids))
+    jobs = np.union1d(changed.jobs, seen.late["job"])
+    whole = replace(
+        seen,
+        units=seen.units if seen.others else former.units,
+        leases=_merged(former.leases, seen.leases, "job", jobs),
+        jobs=_merged(former.jobs, seen.jobs, "id", jobs),
+        bids=_merged(former.bids, seen.bids, "job", jobs),
+    )
+    return _assembled(cluster, now, whole)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Read:
-    """What the statement has brought, each table by its first column but for bids and tenures, in their order."""
+    """What the statement has brought, each table by its first column, bids by their places in launch tables too.
+
+    late: jobs that have changed since the log was taken. others: whether the units are there.
+    """
 
     watermark: str
     read_in: int
+    others: bool
     types: Records
-    units: Records
-    leases: Records
     notices: Records
     awards: Records
     moves: Records
     tired: Records
     rests: Records
     due: Records
-    late: Records
+    units: Records
+    leases: Records
     jobs: Records
     bids: Records
+    late: Records
 
     @classmethod
-    def of(cls, cluster: Cluster, now: datetime, changed: IntArray | None) -> "_Read":
-        """Run the statement, for all jobs and bids or for those of some jobs."""
+    def of(cls, cluster: Cluster, now: datetime, changed: Changes | None) -> "_Read":
+        """Run the statement, for everything or for what has changed."""
         parameters = {
             "cluster": cluster.pk,
             "now": now,
@@ -211,12 +245,12 @@ class _Read:
         # In a statement of its own, without which the other one would have to do without parallel workers.
         own = int(fetch_one("SELECT pg_current_xact_id()::text::bigint", {})[0])
         if changed is None:
-            row = fetch_one(_ALL, parameters)
+            row = (*fetch_one(_ALL, parameters), None, True)
         else:
-            row = fetch_one(_CHANGED, parameters | {"changed": changed.tolist()})
-        tables = (_TYPES, _UNITS, _LEASES, _NOTICES, _AWARDS, _MOVES, _TIRED, _RESTS, _DUE, _LATE, _JOBS, BIDS)
-        found = [_in_order(table.records(value)) for table, value in zip(tables, row[1:], strict=True)]
-        return cls(watermark_of(row[0], own=own), own, *found)
+            row = fetch_one(_CHANGED, parameters | {"changed": changed.jobs.tolist(), "others": changed.others})
+        tables = (_TYPES, _NOTICES, _AWARDS, _MOVES, _TIRED, _RESTS, _DUE, _UNITS, _LEASES, _JOBS, BIDS, _LATE)
+        found = [_in_order(table.records(value)) for table, value in zip(tables, row[1:-1], strict=True)]
+        return cls(watermark_of(row[0], own=own), own, row[-1], *found)
 
 
 def _in_order(rows: Records) -> Records:
@@ -231,13 +265,26 @@ _PLACES = 1 << 15
 
 
 def _merged(former: Records, fresh: Records, key: str, changed: IntArray) -> Records:
-    """The former rows with those of the changed keys replaced by the fresh ones. All are in the order of the key."""
-    keys = former[key]
-    spans = np.zeros(len(former) + 1, dtype=np.int64)
-    np.add.at(spans, np.searchsorted(keys, changed, "left"), 1)
-    np.add.at(spans, np.searchsorted(keys, changed, "right"), -1)
-    kept = former[np.cumsum(spans[:-1]) == 0]
-    return np.insert(kept, np.searchsorted(kept[key], fresh[key]), fresh)
+    """The former rows with those of the changed keys replaced by the fresh ones, which have no others.
+
+    All are in the order of the key.
+    """
+    keys, fresh_keys = np.ascontiguousarray(former[key]), np.ascontiguousarray(fresh[key])
+    lows, lengths = _spans(keys, changed)
+    fresh_lows, fresh_lengths = _spans(fresh_keys, changed)
+    if np.array_equal(lengths, fresh_lengths):  # as nearly always: each row takes its former one's place
+        merged = former.copy()
+        merged[np.arange(len(fresh)) + np.repeat(lows - fresh_lows, lengths)] = fresh
+        return merged
+    stays = np.ones(len(former), dtype=np.bool_)
+    stays[np.arange(lengths.sum()) + np.repeat(lows - np.cumsum(lengths) + lengths, lengths)] = False
+    return np.insert(former[stays], np.searchsorted(keys[stays], fresh_keys), fresh)
+
+
+def _spans(keys: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
+    """Where each wanted key begins among the keys, which are in order, and how many there are of it."""
+    lows = np.searchsorted(keys, wanted, "left")
+    return lows, np.searchsorted(keys, wanted, "right") - lows
 
 
 def watermark_of(snapshot: str, *, own: int) -> str:
@@ -274,6 +321,8 @@ def _assembled(cluster: Cluster, now: datetime, seen: _Read) -> Snapshot:
         absent=absent,
         due_at=min([*seen.due["at"].tolist(), *tired["until"].tolist()], default=NONE),
         read_in=seen.read_in,
+        units=seen.units,
+        leases=seen.leases,
         jobs=seen.jobs,
         bids=seen.bids,
     )
@@ -300,9 +349,8 @@ def _launch_tables(seen: _Read) -> tuple[Records, IntArray, Records, IntArray]:
     jobs["award"][places[known]] = seen.awards["id"][known]
     jobs["award_type"][places[known]] = np.searchsorted(seen.types["id"], seen.awards["type"][known])
     jobs["award_since"][places[known]] = seen.awards["since"][known]
-    bids, absent = _bids_of(ids, seen.bids)
-    starts = np.append(np.searchsorted(bids["job"], ids), len(bids))
-    rows = rows_of(bids, np.searchsorted(seen.types["id"], bids["type"]))
+    bids, starts, absent = _bids_of(ids, seen.bids)
+    rows = rows_of(bids, _places_among_few(bids["type"], seen.types["id"]))
     _close(rows, bids, seen.rests)
     return jobs, starts, rows, absent
 
@@ -316,13 +364,34 @@ def rows_of(bids: Records, types: IntArray) -> Records:
     return rows
 
 
-def _bids_of(ids: IntArray, bids: Records) -> tuple[Records, IntArray]:
-    """The bids of these jobs, and the ids of the other jobs that have some."""
-    first = np.ones(len(bids), dtype=np.bool_)
-    first[1:] = bids["job"][1:] != bids["job"][:-1]
-    bidders = bids["job"][first]
+def _bids_of(ids: IntArray, bids: Records) -> tuple[Records, IntArray, IntArray]:
+    """The bids of these jobs, where those of each begin, with the end, and the ids of other jobs that have some."""
+    owners = np.ascontiguousarray(bids["job"])
+    firsts = np.flatnonzero(np.diff(owners, prepend=NONE))
+    bidders = owners[firsts]
     absent = bidders[places_of(bidders, ids) == NONE]
-    return (bids[~np.isin(bids["job"], absent)] if len(absent) else bids), absent
+    if len(absent):
+        present, starts, _ = _bids_of(ids, bids[~np.isin(owners, absent)])
+        return present, starts, absent
+    starts = np.append(firsts, len(bids))[np.searchsorted(bidders, np.append(ids, _LAST))]
+    return bids, starts, absent
+
+
+_LAST = np.iinfo(np.int64).max
+"""More than any id."""
+
+
+def _places_among_few(wanted: IntArray, ids: IntArray) -> IntArray:
+    """Where each wanted id, all of which are there, stands among a few ids, which are in order."""
+    if not len(ids) or ids[-1] - ids[0] > _FEW:
+        return np.searchsorted(ids, wanted)
+    places = np.zeros(ids[-1] - ids[0] + 1, dtype=np.int64)
+    places[ids - ids[0]] = np.arange(len(ids))
+    found: IntArray = places[wanted - ids[0]]
+    return found
+
+
+_FEW = 100_000
 
 
 def _close(rows: Records, bids: Records, rests: Records) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from laissez.errors import NotFound
+from laissez.records import Reading
 from markets.models import Award, Bid, Notice
 from markets.selectors import exchange
 from tenants.models import Tenant
@@ -54,21 +55,32 @@ def find(tenant: Tenant, public_id: str) -> Job:
 
 
 def view(job: Job, *, now: datetime) -> JobView:
-    """A job with everything around it."""
+    """A job with everything around it. Nothing but an award comes before the first lease."""
+    leases = _LEASES(job.pk)
+    notices = _NOTICES(job.pk) if leases else []
     return JobView(
         job=job,
         table=exchange.of(job.cluster, now=now),
-        bids=list(Bid.objects.filter(job=job, closed_at=None).select_related("type").order_by("position")),
-        leases=list(Lease.objects.filter(job=job).select_related("type", "host").order_by("id")),
-        migrations=list(
-            Migration.objects.filter(job=job)
-            .select_related("source__type", "destination__type", "checkpoint")
-            .order_by("id")
-        ),
-        checkpoints=list(Checkpoint.objects.filter(job=job).select_related("lease__type").order_by("id")),
-        award=Award.objects.filter(job=job, state=Award.State.WAITING).select_related("type").first(),
-        notice=Notice.objects.filter(job=job, state=Notice.State.OPEN).select_related("lease__type").first(),
+        bids=_BIDS(job.pk),
+        leases=leases,
+        migrations=_MIGRATIONS(job.pk) if leases else [],
+        checkpoints=_CHECKPOINTS(job.pk) if leases else [],
+        award=next(iter(_AWARDS(job.pk)), None),
+        notice=next(iter(notices), None),
     )
+
+
+_OF_JOB = "WHERE row.job_id = %s ORDER BY row.id"
+_LEASES = Reading(Lease, "type", "host", rest=_OF_JOB)
+_BIDS = Reading(Bid, "type", rest='WHERE row.job_id = %s AND row.closed_at IS NULL ORDER BY row."position"')
+_MIGRATIONS = Reading(
+    Migration, "source", "source__type", "destination", "destination__type", "checkpoint", rest=_OF_JOB
+)
+_CHECKPOINTS = Reading(Checkpoint, "lease", "lease__type", rest=_OF_JOB)
+_AWARDS = Reading(Award, "type", rest="WHERE row.job_id = %s AND row.state = 'waiting' ORDER BY row.id LIMIT 1")
+_NOTICES = Reading(
+    Notice, "lease", "lease__type", rest="WHERE row.job_id = %s AND row.state = 'open' ORDER BY row.id LIMIT 1"
+)
 
 
 def explain(seen: JobView) -> str:

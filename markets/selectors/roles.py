@@ -24,7 +24,6 @@ _TERMS = Table(
     Integer("award", "it.award_type"),
     Integer("seeks", "it.seeks::int"),
     Integer("absent", "it.absent::int"),
-    Integer("id", "it.id"),
 )
 _CLOSED = Table(Integer("job", "it.job_id"), Integer("type", "closed.type"))
 _PRESENT = "FROM markets_role AS it {more} WHERE it.cluster_id = %(cluster)s AND it.until_number IS NULL"
@@ -37,10 +36,9 @@ _EACH_CLOSED = "CROSS JOIN unnest(it.closed_types) AS closed(type)"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRoles:
-    """terms: of KEPT, by job; ids: of their rows, where they have been written; closed: pairs of job and type."""
+    """terms: of KEPT, by job; closed: pairs of job and type."""
 
     terms: Records
-    ids: IntArray
     closed: frozenset[tuple[int, int]]
 
 
@@ -51,10 +49,7 @@ def in_force(cluster_id: int, number: int | None = None) -> KeptRoles:
     found = fetch_one(f"SELECT {terms}, {closed}", {"cluster": cluster_id, "number": number})
     rows = _TERMS.records(found[0])
     rows = rows[np.argsort(rows["job"], kind="stable")]
-    kept = np.empty(len(rows), dtype=KEPT)
-    for name in KEPT.names or ():
-        kept[name] = rows[name]
-    return KeptRoles(kept, rows["id"], frozenset(_CLOSED.records(found[1]).tolist()))
+    return KeptRoles(rows.view(KEPT), frozenset(_CLOSED.records(found[1]).tolist()))
 
 
 def to_keep(floor: Floor, absent: IntArray, roles: Roles) -> KeptRoles:
@@ -73,11 +68,11 @@ def to_keep(floor: Floor, absent: IntArray, roles: Roles) -> KeptRoles:
     rows = np.flatnonzero(roles.closed)
     owners = np.searchsorted(floor.starts, rows, side="right") - 1
     pairs = zip(floor.jobs["id"][owners].tolist(), types[floor.rows["type"][rows]].tolist(), strict=True)
-    return KeptRoles(kept[np.argsort(kept["job"], kind="stable")], np.full(len(kept), NONE), frozenset(pairs))
+    return KeptRoles(kept[np.argsort(kept["job"], kind="stable")], frozenset(pairs))
 
 
 def differences(present: KeptRoles, wanted: KeptRoles) -> tuple[list[int], Records]:
-    """The ids of the rows that are not what they should be any more, and the roles that have none that says so."""
+    """The jobs whose role is not what it was any more, and the roles that are new."""
     places = places_of(wanted.terms["job"], present.terms["job"])
     same = places != NONE
     same[same] = present.terms[places[same]] == wanted.terms[same]
@@ -86,4 +81,4 @@ def differences(present: KeptRoles, wanted: KeptRoles) -> tuple[list[int], Recor
         same &= ~np.isin(wanted.terms["job"], list(reopened))
     stays = np.zeros(len(present.terms), dtype=np.bool_)
     stays[places[same]] = True
-    return present.ids[~stays].tolist(), wanted.terms[~same]
+    return present.terms["job"][~stays].tolist(), wanted.terms[~same]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import prefetch_related_objects
+from django.db.models import Exists, OuterRef, prefetch_related_objects
 
 from laissez.events import Outbox
 from markets.engine.actions import (
@@ -26,10 +26,10 @@ from markets.engine.actions import (
     WithdrawNotice,
 )
 from markets.engine.clearing import Clearing
-from markets.models import Bid, Notice
+from markets.models import Notice
 from markets.services import awards, bids, notices
-from markets.services.notices import Ending, Opening
-from workers.models import Cluster, Job, Lease
+from markets.services.notices import Ending, OpenBid, Opening
+from workers.models import AcceleratorType, Cluster, Job, Lease
 from workers.services import jobs, leases, migrations
 
 BUDGET_DETAIL = "The budget is spent or the tenant's funds no longer cover the job; its state is saved."
@@ -49,6 +49,7 @@ class Applier:
     """The hand that moves rows for one tick."""
 
     cluster: Cluster
+    types: Mapping[int, AcceleratorType]
     clearing: Clearing
     jobs: Mapping[int, Job]
     now: datetime
@@ -111,7 +112,7 @@ class Applier:
         return actions
 
     def _open_awards(self, actions: Sequence[OpenAward]) -> Iterable[Action]:
-        pairs = [(self.jobs[action.job], action.type) for action in actions]
+        pairs = [(self.jobs[action.job], self.types[action.type]) for action in actions]
         opened = awards.open_all(pairs, cluster=self.cluster, now=self.now, outbox=self.outbox)
         won = {(award.job_id, award.type_id) for award in opened}
         return [action for action in actions if (action.job, action.type) in won]
@@ -136,11 +137,9 @@ class Applier:
         return actions
 
     def _give_notices(self, actions: Sequence[GiveNotice]) -> Iterable[Action]:
-        ids = [action.lease for action in actions]
-        live = Lease.objects.filter(state__in=leases.LIVE_STATES).select_related("type").in_bulk(ids)
-        warned = Notice.objects.filter(lease__in=ids, state=Notice.State.OPEN).values_list("lease_id", flat=True)
-        for lease_id in warned:
-            live.pop(lease_id, None)
+        is_warned = Exists(Notice.objects.filter(lease=OuterRef("pk"), state=Notice.State.OPEN))
+        unwarned = Lease.objects.filter(~is_warned, state__in=leases.LIVE_STATES)
+        live = {lease.pk: lease for lease in unwarned.filter(pk__among=[action.lease for action in actions])}
         wanted = {action.lease: action for action in actions if action.lease in live}
         openings = [self._opening(action, live[action.lease]) for action in wanted.values()]
         notices.open_all(openings, seconds=self.cluster.notice_seconds, now=self.now, outbox=self.outbox)
@@ -148,6 +147,7 @@ class Applier:
         return wanted.values()
 
     def _opening(self, action: GiveNotice, lease: Lease) -> Opening:
+        lease.type = self.types[lease.type_id]
         price = self.clearing.prices[lease.type_id].public
         return Opening(self.jobs[action.job], lease, Notice.Reason(action.reason), price)
 
@@ -191,12 +191,12 @@ class Applier:
             retire(job, now=self.now, outbox=self.outbox)
         return stopped
 
-    def _has_been_answered(self, notice: Notice, present: Mapping[tuple[int, int], Bid]) -> bool:
+    def _has_been_answered(self, notice: Notice, present: Mapping[tuple[int, int], OpenBid]) -> bool:
         """Whether the job bids more for its unit by now than anybody whom this clearing has preferred to it."""
         if notice.reason not in _ANSWERED_BY_BIDS:
             return False
         bid = present.get((notice.job_id, notice.lease.type_id))
-        return bid is not None and notices.counted(bid) > self.clearing.prices[notice.lease.type_id].public
+        return bid is not None and bid.counted > self.clearing.prices[notice.lease.type_id].public
 
     def _open_notices(self, actions: Sequence[WithdrawNotice] | Sequence[ExecuteNotice]) -> dict[int, Notice]:
         """Those of the notices that these actions name that are still open, in the order of the actions."""

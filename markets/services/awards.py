@@ -5,7 +5,7 @@ Winning reveals something of others' bids, so a winner that withdraws after its 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db import connection
@@ -16,10 +16,10 @@ from laissez.errors import Refused
 from laissez.events import Outbox
 from markets.engine.dynamics import cool_down
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
-from markets.models import Award, Bid, CoolDown, Quote
+from markets.models import Award, CoolDown, Quote
 from markets.selectors import rows as as_rows
 from markets.services import funds
-from markets.services.notices import open_bids
+from markets.services.notices import OpenBid, open_bids
 from tenants.services import ledger
 from workers.models import AcceleratorType, Cluster, Job, Lease, Migration
 
@@ -30,16 +30,15 @@ PARTS = ("job__cluster", "job__tenant", "type")
 """What ending an award needs of it besides its own columns."""
 
 
-def open_all(pairs: Sequence[tuple[Job, int]], *, cluster: Cluster, now: datetime, outbox: Outbox) -> list[Award]:
-    """Write waiting awards, each of a job and the id of a type. A job that waits already keeps the award it has."""
+def open_all(
+    pairs: Sequence[tuple[Job, AcceleratorType]], *, cluster: Cluster, now: datetime, outbox: Outbox
+) -> list[Award]:
+    """Write waiting awards, each of a job and a type. A job that waits already keeps the award it has."""
     ids = [job.pk for job, _ in pairs]
-    waiting = set(Award.objects.filter(job__in=ids, state=Award.State.WAITING).values_list("job_id", flat=True))
-    types = AcceleratorType.objects.in_bulk({type_id for _, type_id in pairs})
+    waiting = set(Award.objects.filter(job_id__among=ids, state=Award.State.WAITING).values_list("job_id", flat=True))
     deadline = now + timedelta(seconds=cluster.max_award_seconds)
     opened = {
-        job.pk: Award(job=job, type=types[type_id], since=now, deadline=deadline)
-        for job, type_id in pairs
-        if job.pk not in waiting
+        job.pk: Award(job=job, type=kind, since=now, deadline=deadline) for job, kind in pairs if job.pk not in waiting
     }
     copy_instances(opened.values())
     tell(opened.values(), "opened", outbox)
@@ -103,12 +102,12 @@ def _bids_when_won(rows: Sequence[Award]) -> dict[int, tuple[int | None]]:
         return {pk: (highest,) for pk, highest in cursor.fetchall()}
 
 
-def _was_higher(former: tuple[int | None] | None, bid: Bid | None) -> bool:
+def _was_higher(former: tuple[int | None] | None, bid: OpenBid | None) -> bool:
     """Whether a bid is lower than the one that won."""
-    if former is None or bid is None or bid.max_price_per_hour is None:
+    if former is None or bid is None or bid.highest is None:
         return False
     (highest,) = former
-    return highest is None or bid.max_price_per_hour < highest
+    return highest is None or bid.highest < highest
 
 
 def withdraw(rows: Sequence[Award], *, now: datetime, outbox: Outbox) -> list[Award]:
@@ -152,19 +151,18 @@ def mark_disturbing(warned: Iterable[tuple[int, int]]) -> None:
 def waiting_of(owners: Sequence[Job]) -> list[Award]:
     """The waiting awards of jobs."""
     given = {job.pk: job for job in owners}
-    found = list(Award.objects.filter(job__in=given, state=Award.State.WAITING).prefetch_related("type").order_by("id"))
+    found = list(
+        Award.objects.filter(job_id__among=given, state=Award.State.WAITING).prefetch_related("type").order_by("id")
+    )
     for award in found:
         award.job = given[award.job_id]
     return found
 
 
-def overdue(cluster: Cluster, now: datetime) -> dict[int, Award]:
-    """Upgrades awarded too long ago, by job. A job that is queued or under notice keeps its award: it needs it."""
-    rows = Award.objects.filter(
-        job__cluster=cluster, state=Award.State.WAITING, deadline__lte=now, job__state=Job.State.RUNNING
-    ).exclude(job__notices__state="open")
-    live = rows.filter(job__leases__state__in=(Lease.State.PENDING, Lease.State.ACTIVE))
-    return {row.job_id: row for row in live.select_related(*PARTS)}
+def told_of(ids: Collection[int]) -> dict[int, Award]:
+    """Awards with all that ending them takes, by job: each is of another one."""
+    rows = Award.objects.filter(pk__in=ids).select_related(*PARTS) if ids else ()
+    return {row.job_id: row for row in rows}
 
 
 def close_rows(pairs: Iterable[tuple[int, int]], *, cluster: Cluster, now: datetime) -> None:
@@ -173,8 +171,8 @@ def close_rows(pairs: Iterable[tuple[int, int]], *, cluster: Cluster, now: datet
     if not wanted:
         return
     ids = {job_id for job_id, _ in wanted}
-    former = {(row.job_id, row.type_id): row for row in CoolDown.objects.filter(job__in=ids)}
-    moves = Migration.objects.filter(job__in=ids, state=Migration.State.DONE)
+    former = {(row.job_id, row.type_id): row for row in CoolDown.objects.filter(job_id__among=ids)}
+    moves = Migration.objects.filter(job_id__among=ids, state=Migration.State.DONE)
     moved_at = dict(moves.values_list("job_id").annotate(Max("closed_at")))
     lengths = {
         pair: _next_length(former.get(pair), moved_at.get(pair[0]), cluster.cool_down_seconds)

@@ -1,18 +1,18 @@
 """Writing launch tables. A change closes a row and opens one, so that history is kept and ties keep their order.
 
 Bids are written without the cluster's lock: a tick reads them as of its own snapshot. Callers hold the jobs' locks.
-One job's change is a change of many with one in it: two statements, whatever their number.
+One job's change is a change of many with one in it: one statement, whatever their number.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-
-from django.db import connection
+from typing import NamedTuple
 
 from laissez.errors import Fault, Invalid
 from laissez.events import Outbox
-from laissez.ids import new_id
+from laissez.ids import new_ids
+from laissez.prepared import run
 from markets.engine.money import format_price, parse_price
 from markets.models import Bid
 from markets.selectors import rows as as_rows
@@ -24,8 +24,7 @@ CAP = "cap"
 MAX_ROWS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One row of a launch table as asked for. `max_price` None bids the cap; `keep_price` None is the maximum."""
 
     type: AcceleratorType
@@ -181,9 +180,11 @@ class Written:
 def replace_tables(rewrites: Sequence[Rewrite], *, origin: Bid.Origin, outbox: Outbox) -> list[Written]:
     """Make launch tables exactly the wanted rows. A row whose value is unchanged keeps the moment it was accepted."""
     now = outbox.now()
-    changes = [_change(rewrite, origin, now) for rewrite in rewrites]
-    _close([row for change in changes for row in change.closed], now)
-    _open([(change.job, row) for change in changes for row in change.opened], now)
+    names = new_ids("bid", at_once=max(1, len(rewrites)))
+    changes = [_change(rewrite, origin, now, names) for rewrite in rewrites]
+    closed = [row for change in changes for row in change.closed]
+    opened = [(change.job, row) for change in changes for row in change.opened]
+    _replace(closed, opened, now)
     for change in changes:
         _tell(change.job, change.closed, "closed", outbox)
         _tell(change.job, change.opened, "opened", outbox)
@@ -222,35 +223,37 @@ def repriced(row: OpenRow, highest: int | None) -> TableRow:
 def close_all(job: Job, *, outbox: Outbox) -> None:
     """Take a job out of the book for good."""
     present = present_tables([job]).get(job.pk, [])
-    _close(present, outbox.now())
+    _replace(present, [], outbox.now())
     _tell(job, present, "closed", outbox)
 
 
-def _change(rewrite: Rewrite, origin: Bid.Origin, now: datetime) -> Written:
-    former = {row.type.pk: row for row in rewrite.present}
+def _change(rewrite: Rewrite, origin: Bid.Origin, now: datetime, names: Iterator[str]) -> Written:
+    former = {row.type.id: row for row in rewrite.present}
     table, opened = [], []
     for place, wanted in enumerate(rewrite.wanted):
-        row = former.get(wanted.type.pk)
+        row = former.get(wanted.type.id)
         if row is None or not _is_same(row, place, wanted):
-            row = _new(wanted, place, origin, row, now)
+            row = _new(wanted, next(names), place, origin, row, now)
             opened.append(row)
         else:
-            del former[wanted.type.pk]
+            del former[wanted.type.id]
         table.append(row)
     return Written(rewrite.job, list(former.values()), opened, table)
 
 
 def _is_same(row: OpenRow, place: int, wanted: TableRow) -> bool:
-    return (row.type.pk, row.position, row.max_price_per_hour, row.keep_price_per_hour) == (
-        wanted.type.pk, place, wanted.max_price, wanted.keep_price,
+    return (row.type.id, row.position, row.max_price_per_hour, row.keep_price_per_hour) == (
+        wanted.type.id, place, wanted.max_price, wanted.keep_price,
     )  # fmt: skip
 
 
-def _new(wanted: TableRow, place: int, origin: Bid.Origin, former: OpenRow | None, now: datetime) -> OpenRow:
+def _new(
+    wanted: TableRow, public_id: str, place: int, origin: Bid.Origin, former: OpenRow | None, now: datetime
+) -> OpenRow:
     keeps_its_moment = former is not None and former.max_price_per_hour == wanted.max_price
     return OpenRow(
         id=None,
-        public_id=new_id("bid"),
+        public_id=public_id,
         type=wanted.type,
         position=place,
         max_price_per_hour=wanted.max_price,
@@ -260,41 +263,36 @@ def _new(wanted: TableRow, place: int, origin: Bid.Origin, former: OpenRow | Non
     )
 
 
-_CLOSE = """
-    UPDATE markets_bid SET closed_at = %s, closed_in = pg_current_xact_id()::text::bigint
-    WHERE id = ANY(%s) AND closed_at IS NULL
-"""
-_OPEN = """
+_REPLACE = """
+    WITH closed AS (
+        UPDATE markets_bid SET closed_at = %s, closed_in = pg_current_xact_id()::text::bigint
+        WHERE id = ANY(%s::bigint[]) AND closed_at IS NULL RETURNING id
+    )
     INSERT INTO markets_bid (
         public_id, cluster_id, job_id, type_id, "position", max_price_per_hour, keep_price_per_hour, origin,
         accepted_at, accelerator_count, opened_at
     )
     SELECT row.*, 1, %s
-    FROM unnest(
+    FROM (SELECT count(*) FROM closed) AS first, unnest(
         %s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bigint[], %s::bigint[], %s::text[],
         %s::timestamptz[]
     ) AS row
 """
+"""What leaves the book does so before anything enters it: the count is known when all of it has left."""
 
 
-def _close(rows: Sequence[OpenRow], now: datetime) -> None:
-    if rows:
-        with connection.cursor() as cursor:
-            cursor.execute(_CLOSE, [now, [row.id for row in rows]])
-
-
-def _open(rows: Sequence[tuple[Job, OpenRow]], now: datetime) -> None:
-    if not rows:
+def _replace(closed: Sequence[OpenRow], opened: Sequence[tuple[Job, OpenRow]], now: datetime) -> None:
+    if not closed and not opened:
         return
     figures = [
         (
             row.public_id, job.cluster_id, job.pk, row.type.pk, row.position, row.max_price_per_hour,
             row.keep_price_per_hour, row.origin, row.accepted_at,
         )
-        for job, row in rows
+        for job, row in opened
     ]  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(_OPEN, [now, *map(list, zip(*figures, strict=True))])
+    columns = [list(column) for column in zip(*figures, strict=True)] or [[] for _ in range(9)]
+    run(_REPLACE, [now, [row.id for row in closed], now, *columns])
 
 
 def _tell(job: Job, rows: Sequence[OpenRow], change: str, outbox: Outbox) -> None:

@@ -8,7 +8,7 @@ committed in between stays for the next one, and a tick that is undone has taken
 import numpy as np
 
 from laissez.bulk import NULL, Integer, Table, fetch_one
-from markets.engine.book import IntArray
+from markets.selectors.floor import Changes
 from workers.models import Cluster
 
 _JOBS = Table(Integer("id", "job_id"))
@@ -18,12 +18,7 @@ _TAKE = f"""
 """  # noqa: S608  (nothing but this module's own words)
 
 
-def take(cluster: Cluster) -> IntArray | None:
-    """Take what has changed. The cluster's lock is held.
-
-    Returns:
-        The ids of all jobs of which anything has changed, in order; perhaps none, if it was units or prices. None
-        without any change at all.
-    """
+def take(cluster: Cluster) -> Changes | None:
+    """Take what has changed; None without any change at all. The cluster's lock is held."""
     jobs = _JOBS.records(fetch_one(_TAKE, {"cluster": cluster.pk})[0])["id"]
-    return np.sort(jobs[jobs != NULL]) if len(jobs) else None
+    return Changes(np.sort(jobs[jobs != NULL]), bool((jobs == NULL).any())) if len(jobs) else None

@@ -114,7 +114,7 @@ def set_prices(
     )
     present.refresh_from_db()
     audit(outbox, actor, "type.set_prices", subject_of(present), before=before, after=after, reason=reason)
-    tell_changes(present.cluster, rows, outbox)
+    tell_changes(rows, exchange.rows_of(present.cluster), outbox)
     return present
 
 

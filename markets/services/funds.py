@@ -9,6 +9,7 @@ from django.conf import settings
 
 from laissez.errors import Refused
 from laissez.events import Outbox
+from laissez.prepared import run
 from markets.engine.money import MICROSECONDS_PER_SECOND, amount, integral
 from markets.models import Bid
 from tenants.models import Hold, Tenant
@@ -17,6 +18,9 @@ from workers.models import AcceleratorType, Job
 from workers.services.leases import CLOSING_GRACE_SECONDS
 
 SLICE_SECONDS = 60
+_HELD = """
+    SELECT reference, amount_microdollars FROM tenants_hold WHERE reference = ANY(%s::text[]) AND released_at IS NULL
+"""
 
 
 def needed_for(job: Job) -> int:
@@ -75,15 +79,25 @@ def reserve(job: Job, outbox: Outbox) -> None:
         raise refusal
 
 
-def reserve_many(tenant: Tenant, needed: Mapping[str, int], outbox: Outbox) -> dict[str, Refused]:
+def reserve_many(
+    tenant: Tenant, needed: Mapping[str, int], outbox: Outbox, *, held: Mapping[str, int] | None = None
+) -> dict[str, Refused]:
     """`reserve` for jobs of one tenant by their public ids, with what each needs; no job adds a statement.
+
+    Args:
+        held: what is held for each at present, under the jobs' locks; None: to be read. Where that is enough, nobody's
+            account is locked, and where it is not, the ledger looks again under the account's lock.
 
     Returns:
         The refusals by public id: in the order given, a hold that is not covered stays as it is, and the rest go on.
     """
-    wanted = [ledger.Reserve(tenant, public_id, amount) for public_id, amount in needed.items()]
+    found = dict(run(_HELD, [list(needed)])) if held is None else held
+    lacking = {name: amount for name, amount in needed.items() if found.get(name, -1) < amount}
+    if not lacking:
+        return {}
+    wanted = [ledger.Reserve(tenant, public_id, amount) for public_id, amount in lacking.items()]
     refusals = ledger.reserve_many(wanted, outbox=outbox)
-    return {name: refusal for name, refusal in zip(needed, refusals, strict=True) if refusal is not None}
+    return {name: refusal for name, refusal in zip(lacking, refusals, strict=True) if refusal is not None}
 
 
 def renew_many(jobs: Sequence[Job], outbox: Outbox) -> set[int]:

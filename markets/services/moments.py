@@ -29,7 +29,7 @@ def due(floor: Floor) -> set[int]:
     told = Notice.objects.filter(job=OuterRef("pk"), state=Notice.State.OPEN).order_by("id").values("opened_at")[:1]
     at_once = Q(leave_moment="now") | Q(upgrade=Job.Upgrade.NOW)
     saved = Q(newest_checkpoint__committed_at__gte=Coalesce(F("leaving_since"), Subquery(told)))
-    return set(Job.objects.filter(at_once | saved, pk__in=willing).values_list("pk", flat=True))
+    return set(Job.objects.filter(at_once | saved, pk__among=willing).values_list("pk", flat=True))
 
 
 def leave(job: Job, *, now: datetime, outbox: Outbox) -> bool:

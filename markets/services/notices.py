@@ -6,6 +6,7 @@ Callers hold the locks of the jobs named here.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db import connection
 
@@ -49,7 +50,7 @@ def open_all(openings: Sequence[Opening], *, seconds: float, now: datetime, outb
             lease=opening.lease,
             reason=opening.reason,
             price_per_hour=opening.price_per_hour,
-            bid_per_hour=None if bid is None else counted(bid),
+            bid_per_hour=None if bid is None else bid.counted,
             opened_at=now,
             deadline=now + timedelta(seconds=seconds),
         )
@@ -114,23 +115,44 @@ def leave_all(owners: Sequence[Job], *, now: datetime, outbox: Outbox) -> list[N
 def open_of(owners: Sequence[Job]) -> list[Notice]:
     """The open notices of jobs, the earliest first."""
     given = {job.pk: job for job in owners}
-    found = Notice.objects.filter(job__in=given, state=Notice.State.OPEN).prefetch_related(*PARTS).order_by("id")
+    found = Notice.objects.filter(job_id__among=given, state=Notice.State.OPEN).prefetch_related(*PARTS).order_by("id")
     notices = list(found)
     for notice in notices:
         notice.job = notice.lease.job = given[notice.job_id]
     return notices
 
 
-def open_bids(job_ids: Iterable[int]) -> dict[tuple[int, int], Bid]:
+class OpenBid(NamedTuple):
+    """What one open bid says. Prices in micro-dollars per hour; `highest` None bids the cap."""
+
+    job_id: int
+    type_id: int
+    highest: int | None
+    keep: int | None
+    cap: int
+    accepted_at: datetime
+
+    @property
+    def counted(self) -> int:
+        """What it bids for a unit that its job holds."""
+        return _counted(self.highest, self.keep, self.cap)
+
+
+def open_bids(job_ids: Iterable[int]) -> dict[tuple[int, int], OpenBid]:
     """The open bids of jobs by job and type."""
-    found = Bid.objects.filter(job__in=set(job_ids), closed_at=None).prefetch_related("type")
-    return {(bid.job_id, bid.type_id): bid for bid in found}
+    found = Bid.objects.filter(job_id__among=set(job_ids), closed_at=None).values_list(
+        "job_id", "type_id", "max_price_per_hour", "keep_price_per_hour", "type__cap_price_per_hour", "accepted_at"
+    )
+    return {row[:2]: OpenBid(*row) for row in found}
 
 
 def counted(bid: Bid) -> int:
     """What a held row bids: its keep price where it has one, at most the cap."""
-    cap = bid.type.cap_price_per_hour
-    stated = bid.keep_price_per_hour or bid.max_price_per_hour
+    return _counted(bid.max_price_per_hour, bid.keep_price_per_hour, bid.type.cap_price_per_hour)
+
+
+def _counted(highest: int | None, keep: int | None, cap: int) -> int:
+    stated = keep or highest
     return cap if stated is None else min(cap, stated)
 
 

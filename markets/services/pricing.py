@@ -1,7 +1,8 @@
 """The price setter's rows: a clearing with its receipt and roles, quotes whose terms have moved, and the supply."""
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.contrib.postgres.fields import DateTimeRangeField
@@ -10,22 +11,22 @@ from psycopg.types.range import TimestamptzRange
 
 from laissez.bulk import copy_in
 from laissez.events import Outbox
+from markets.engine.actions import Action
 from markets.engine.clearing import Clearing as EngineClearing
-from markets.engine.depth import depth
 from markets.engine.dynamics import Plan
-from markets.models import Clearing, Quote, Supply
+from markets.models import Clearing, Quote
 from markets.selectors import exchange
+from markets.selectors.exchange import Parts
 from markets.selectors.floor import Snapshot
 from markets.selectors.receipts import RULE_VERSION, hash_of, receipts_of
-from markets.selectors.roles import to_keep
-from markets.services import roles
+from markets.selectors.roles import KeptRoles, to_keep
+from markets.services import roles, supply
 from markets.services.telling import tell_changes
 from workers.models import AcceleratorType, Cluster
 
 
-def moved(cluster: Cluster, clearing: EngineClearing, per_mille: int) -> set[int]:
+def moved(present: Mapping[int, Quote], clearing: EngineClearing, per_mille: int) -> set[int]:
     """Types whose public price differs from the present quote by more than so many thousandths."""
-    present = _present(cluster)
     return {
         type_id
         for type_id, price in clearing.prices.items()
@@ -34,71 +35,52 @@ def moved(cluster: Cluster, clearing: EngineClearing, per_mille: int) -> set[int
     }
 
 
-def write(cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, outbox: Outbox) -> Clearing | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """What a clearing has left in rows: what the exchange shows, and the roles in force, None where nobody looked."""
+
+    exchange: Parts
+    roles: KeptRoles | None
+
+    def with_types_of(self, cluster: Cluster) -> "Record":
+        """The same with the types as they are now: only ticks write the rest."""
+        return replace(self, exchange=replace(self.exchange, types=exchange.types_of(cluster)))
+
+
+def write(
+    cluster: Cluster, snapshot: Snapshot, decided: Plan, *, before: Record, applied: Sequence[Action], outbox: Outbox
+) -> Record:
     """Record what a clearing has changed, and tell of it. One that changed nothing leaves no trace.
 
     Args:
-        acted: whether the work scheduler has done anything, which is a change too.
+        before: what the rows say so far.
+        applied: what the work scheduler has done, which is a change too.
     """
-    before = exchange.rows_of(cluster)
-    clearing = _write_quotes(cluster, snapshot, decided, acted=acted, outbox=outbox)
-    _write_supply(cluster, decided)
-    tell_changes(cluster, before, outbox)
-    return clearing
+    fresh = _fresh_quotes(decided, before.exchange)
+    roles_in_force = before.roles
+    if fresh or applied:
+        clearing = _record(cluster, snapshot, decided, before.exchange.types, outbox.now())
+        wanted = to_keep(snapshot.floor, snapshot.absent, decided.roles)
+        roles_in_force = roles.keep(cluster, clearing.number, before.roles, wanted)
+        _replace(fresh, before.exchange.quotes, clearing, outbox.now())
+    written = supply.write(snapshot.floor, decided, before.exchange.supplies, applied)
+    after = replace(
+        before.exchange,
+        quotes={**before.exchange.quotes, **{quote.type_id: quote for quote in fresh}},
+        supplies={**before.exchange.supplies, **written},
+    )
+    tell_changes(before.exchange.rows(), after.rows(), outbox)
+    return Record(after, roles_in_force)
 
 
-def _write_quotes(
-    cluster: Cluster, snapshot: Snapshot, decided: Plan, *, acted: bool, outbox: Outbox
-) -> Clearing | None:
-    present = _present(cluster)
-    types = {row.pk: row for row in AcceleratorType.objects.filter(cluster=cluster)}
+def _fresh_quotes(decided: Plan, present: Parts) -> list[Quote]:
     offers = decided.book.offers
     supplies = dict(zip(offers["type"].tolist(), offers["supply"].tolist(), strict=True))
-    fresh = [
-        quote
-        for type_id, row in sorted(types.items())
-        if (quote := _quote(row, decided.clearing, supplies.get(type_id, 0), present.get(type_id))) is not None
-    ]
-    if not fresh and not acted:
-        return None
-    clearing = _record(cluster, snapshot, decided, types, outbox.now())
-    _replace(fresh, present, clearing, outbox.now())
-    return clearing
-
-
-_COUNTS = ("units_total", "units_free", "units_leaving", "waiting_awards", "depth")
-
-
-def _write_supply(cluster: Cluster, decided: Plan) -> None:
-    """What the tick leaves behind of every type; hosts may have taken or given units since the floor was read."""
-    units = exchange.units_now(cluster)
-    present = {row.type_id: row for row in Supply.objects.filter(type__cluster=cluster)}
-    rows = [
-        Supply(
-            type_id=type_id,
-            units_total=units[type_id].total,
-            units_free=units[type_id].free,
-            units_leaving=units[type_id].leaving,
-            waiting_awards=units[type_id].waiting,
-            depth=list(counts),
-        )
-        for type_id, counts in depth(decided.clearing).items()
-    ]
-    Supply.objects.bulk_create(
-        (row for row in rows if row.type_id not in present or _units(present[row.type_id]) != _units(row)),
-        update_conflicts=True,
-        unique_fields=["type"],
-        update_fields=_COUNTS,
+    quotes = (
+        _quote(row, decided.clearing, supplies.get(type_id, 0), present.quotes.get(type_id))
+        for type_id, row in sorted(present.types.items())
     )
-
-
-def _units(row: Supply) -> tuple[object, ...]:
-    return (row.units_total, row.units_free, row.units_leaving, row.waiting_awards, tuple(row.depth))
-
-
-def _present(cluster: Cluster) -> dict[int, Quote]:
-    rows = Quote.objects.filter(type__cluster=cluster, during__upper_inf=True)
-    return {row.type_id: row for row in rows}
+    return [quote for quote in quotes if quote is not None]
 
 
 def _quote(row: AcceleratorType, clearing: EngineClearing, supply: int, present: Quote | None) -> Quote | None:
@@ -140,11 +122,9 @@ def _record(
     cluster: Cluster, snapshot: Snapshot, decided: Plan, types: Mapping[int, AcceleratorType], now: datetime
 ) -> Clearing:
     salt = secrets.token_hex(16)
-    number = cluster.tick_number + 1
-    roles.keep(cluster, number, to_keep(snapshot.floor, snapshot.absent, decided.roles))
     return Clearing.objects.create(
         cluster=cluster,
-        number=number,
+        number=cluster.tick_number + 1,
         keeps_roles=True,
         at=now,
         rule=cluster.rule,
@@ -174,9 +154,9 @@ _TOLD = (
 def _replace(fresh: Iterable[Quote], present: Mapping[int, Quote], clearing: Clearing, now: datetime) -> None:
     """End the present quotes of these types, and open the fresh ones."""
     quotes = [_succeeding(quote, present.get(quote.type_id), clearing, now) for quote in fresh]
-    ended = [present[quote.type_id].pk for quote in quotes if quote.type_id in present]
     until_now = Func(F("during__startswith"), Value(now), function="tstzrange", output_field=DateTimeRangeField())
-    Quote.objects.filter(pk__in=ended).update(during=until_now)
+    ended = Quote.objects.filter(type_id__among=[quote.type_id for quote in quotes], during__upper_inf=True)
+    ended.update(during=until_now)
     copy_in(Quote, _TOLD, ([getattr(quote, name) for name in _TOLD] for quote in quotes))
 
 

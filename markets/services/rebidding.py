@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
-
 from laissez.errors import Conflict, Refused
 from laissez.events import Outbox
+from laissez.prepared import run
 from markets.models import Bid
 from markets.services import bids, funds
 from markets.services.bids import Rewrite, Written
@@ -54,13 +53,16 @@ def check(job: Job, expected_version: int | None) -> None:
         raise Conflict("version_conflict", detail)
 
 
-def put(tenant: Tenant, wishes: Sequence[Wish], outbox: Outbox) -> Outcome:
+def put(tenant: Tenant, wishes: Sequence[Wish], outbox: Outbox, *, held: Mapping[str, int] | None = None) -> Outcome:
     """Put those of the wishes into force that the tenant's funds cover, in their order; no wish adds a statement.
 
     Of a wish that is refused nothing is written.
+
+    Args:
+        held: what is held for each job by its public id, read under the jobs' locks; None: to be read.
     """
     needed = {wish.job.public_id: _needed(wish) for wish in wishes}
-    refused = funds.reserve_many(tenant, needed, outbox)
+    refused = funds.reserve_many(tenant, needed, outbox, held=held)
     granted = [wish for wish in wishes if wish.job.public_id not in refused]
     rewrites = [wish.rewrite for wish in granted]
     written = bids.replace_tables(rewrites, origin=Bid.Origin.TENANT, outbox=outbox)
@@ -86,8 +88,7 @@ def _note(wishes: Sequence[Wish]) -> None:
     if not wishes:
         return
     noted = json.dumps([{"id": wish.job.pk, "rows": wish.document} for wish in wishes])
-    with connection.cursor() as cursor:
-        cursor.execute(_NOTE, [noted])
+    run(_NOTE, [noted])
     for wish in wishes:
         wish.job.version += 1
         wish.job.spec = wish.job.spec | {"rows": list(wish.document)}

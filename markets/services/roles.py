@@ -27,11 +27,18 @@ _NAMES = (
 )
 
 
-def keep(cluster: Cluster, number: int, wanted: KeptRoles) -> None:
-    """Bring the kept roles to those of the clearing with this number. The cluster's lock is held."""
-    ended, fresh = roles.differences(roles.in_force(cluster.pk), wanted)
+def keep(cluster: Cluster, number: int, present: KeptRoles | None, wanted: KeptRoles) -> KeptRoles:
+    """Bring the kept roles to those of the clearing with this number. The cluster's lock is held.
+
+    Args:
+        present: the roles in force, where they are known.
+
+    Returns:
+        Those in force now.
+    """
+    ended, fresh = roles.differences(present or roles.in_force(cluster.pk), wanted)
     if ended:
-        Role.objects.filter(pk__in=ended).update(until_number=number)
+        Role.objects.filter(job_id__among=ended, until_number=None).update(until_number=number)
     closed: dict[int, list[int]] = defaultdict(list)
     for job, type_id in sorted(wanted.closed):
         closed[job].append(type_id)
@@ -43,6 +50,7 @@ def keep(cluster: Cluster, number: int, wanted: KeptRoles) -> None:
             for job, on, to, award, seeks, absent in fresh.tolist()
         ),
     )
+    return wanted
 
 
 def _types(*ids: int) -> tuple[int | None, ...]:

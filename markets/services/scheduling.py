@@ -7,7 +7,7 @@ A tick of a floor that has not changed and on which nothing is due does nothing.
 saves it reading and clearing anew what is as it was; it is used only by the tick that directly follows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -22,11 +22,14 @@ from markets.engine.book import NONE
 from markets.engine.clearing import Clearing
 from markets.engine.dynamics import Plan, next_deadline, plan
 from markets.engine.floor import Floor
-from markets.models import Award, Notice
+from markets.models import Award
+from markets.selectors import dues
 from markets.selectors import floor as floors
+from markets.selectors.exchange import Parts
 from markets.services import actions, announcing, awards, changes, moments, notices, pricing
-from workers.models import Cluster, Job
-from workers.services import jobs, leases
+from markets.services.pricing import Record
+from workers.models import Cluster
+from workers.services import jobs
 
 ASK_THRESHOLD_PER_MILLE = 5
 
@@ -46,10 +49,11 @@ def tick(cluster_id: int) -> Outcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Memory:
-    """What the last tick that read the floor has read and cleared."""
+    """What the last tick that read the floor has read, cleared and written."""
 
     snapshot: floors.Snapshot
     clearing: Clearing
+    record: Record
 
 
 _memories: dict[int, _Memory] = {}
@@ -68,77 +72,69 @@ def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     if changed is None and not is_due:
         _stamp(cluster, now)
         return Outcome.UNCHANGED
-    memory = _memories.get(cluster.pk)
+    memory = _memories.pop(cluster.pk, None)
     if memory is None or memory.snapshot.read_in != cluster.floor_read_in:
-        snapshot, former = floors.read(cluster, now=now), None
+        snapshot, former, before = floors.read(cluster, now=now), None, Record(Parts.of(cluster), None)
     else:
-        jobs_changed = np.zeros(0, dtype=np.int64) if changed is None else changed
-        snapshot, former = floors.read(cluster, now=now, former=memory.snapshot, changed=jobs_changed), memory.clearing
+        snapshot = floors.read(cluster, now=now, former=memory.snapshot, changed=changed or floors.NO_CHANGES)
+        former, before = memory.clearing, memory.record.with_types_of(cluster)
     decided = plan(snapshot.floor, cluster.rule, former)
-    dues = _Dues.of(cluster, snapshot.floor, now)
-    _clear(cluster, snapshot, decided, dues, outbox)
-    _memories[cluster.pk] = _Memory(snapshot, decided.clearing)
+    due = _Dues.of(cluster, snapshot.floor, now)
+    record = _clear(cluster, snapshot, decided, due, before, outbox)
+    _memories[cluster.pk] = _Memory(snapshot, decided.clearing, record)
     cluster.floor_read_in = snapshot.read_in
     # What was to be done and was dropped is to be done still, although nothing may have changed.
-    cluster.next_due_at = now if decided.actions or dues.jobs else _next_due(snapshot, now)
+    cluster.next_due_at = now if decided.actions or due.jobs else _next_due(snapshot, now)
     _stamp(cluster, now, "floor_read_in", "next_due_at")
     return Outcome.CLEARED
 
 
 @dataclass(frozen=True, slots=True)
 class _Dues:
-    """What a tick does besides the plan, by job."""
+    """What a tick does besides the plan, by job: see `dues.Due`, and the moments that have come."""
 
-    overdue: set[int]
-    ready: set[int]
-    spent: set[int]
+    overdue: Collection[int]
+    spent: Collection[int]
+    ready: Collection[int]
     lapsing: Mapping[int, Award]
 
     @classmethod
     def of(cls, cluster: Cluster, floor: Floor, now: datetime) -> "_Dues":
-        """Queue times that are over, moments that have come, notices about leases that are gone, awards in vain."""
-        return cls(
-            overdue=_overdue(cluster, now),
-            ready=moments.due(floor),
-            spent=_with_spent_notices(cluster),
-            lapsing=awards.overdue(cluster, now),
-        )
+        """Look what is due now."""
+        found = dues.of(cluster, now=now)
+        return cls(found.overdue, found.spent, moments.due(floor), awards.told_of(found.lapsing))
 
     @property
     def jobs(self) -> set[int]:
         """All the jobs concerned."""
-        return self.overdue | self.ready | self.spent | self.lapsing.keys()
+        return {*self.overdue, *self.ready, *self.spent, *self.lapsing}
 
 
-def _overdue(cluster: Cluster, now: datetime) -> set[int]:
-    rows = Job.objects.filter(cluster=cluster, state=Job.State.QUEUED, queue_deadline__lte=now)
-    return set(rows.values_list("pk", flat=True))
-
-
-def _with_spent_notices(cluster: Cluster) -> set[int]:
-    """Jobs with an open notice about a lease that is leaving or gone."""
-    rows = Notice.objects.filter(job__cluster=cluster, state=Notice.State.OPEN)
-    return set(rows.exclude(lease__state__in=leases.LIVE_STATES).values_list("job_id", flat=True))
-
-
-def _clear(cluster: Cluster, snapshot: floors.Snapshot, decided: Plan, dues: _Dues, outbox: Outbox) -> None:
+def _clear(
+    cluster: Cluster, snapshot: floors.Snapshot, decided: Plan, due: _Dues, before: Record, outbox: Outbox
+) -> Record:
     """Carry out the plan and what is due, ask the agents whom the prices concern, and record the clearing."""
     now = outbox.now()
-    concerned = _watching(snapshot.floor, pricing.moved(cluster, decided.clearing, ASK_THRESHOLD_PER_MILLE))
-    acted_on = dues.jobs | {action.job for action in decided.actions}
-    _lock(concerned | acted_on)
+    moved = pricing.moved(before.exchange.quotes, decided.clearing, ASK_THRESHOLD_PER_MILLE)
+    concerned = _watching(snapshot.floor, moved)
+    acted_on = due.jobs | {action.job for action in decided.actions}
+    if concerned:
+        _lock(concerned | acted_on)
     locked = jobs.lock(acted_on)
-    applier = actions.Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
-    notices.close_spent([locked[job_id] for job_id in sorted(dues.spent & locked.keys())], now=now, outbox=outbox)
+    types = before.exchange.types
+    applier = actions.Applier(
+        cluster=cluster, types=types, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox
+    )
+    notices.close_spent([locked[job_id] for job_id in sorted(locked.keys() & due.spent)], now=now, outbox=outbox)
     applier.apply_all(decided.actions)
-    awards.lapse(list(dues.lapsing.values()), cluster=cluster, now=now, outbox=outbox)
-    for job_id in sorted(dues.ready & locked.keys()):
+    awards.lapse(list(due.lapsing.values()), cluster=cluster, now=now, outbox=outbox)
+    for job_id in sorted(locked.keys() & due.ready):
         moments.leave(locked[job_id], now=now, outbox=outbox)
-    for job_id in sorted(dues.overdue & locked.keys()):
+    for job_id in sorted(locked.keys() & due.overdue):
         if jobs.expire(locked[job_id], now=now, outbox=outbox):
             actions.retire(locked[job_id], now=now, outbox=outbox)
     jobs.ask_agents_of(concerned, "price", now=now)
-    pricing.write(cluster, snapshot, decided, acted=bool(applier.applied), outbox=outbox)
+    return pricing.write(cluster, snapshot, decided, before=before, applied=applier.applied, outbox=outbox)
 
 
 def _lock(ids: set[int]) -> None:

@@ -11,6 +11,7 @@ from laissez.errors import Conflict, Fault, Invalid, NotFound
 from laissez.events import Outbox
 from markets.models import Bid
 from markets.selectors import tables
+from markets.selectors.tables import Surroundings
 from markets.services import actions, advising, bids, funds, rebidding
 from markets.services.bids import Rewrite, Written
 from markets.services.rebidding import Wish
@@ -145,12 +146,14 @@ def change_table_of(
     if job is None:
         raise NotFound("job")
     rebidding.check(job, expected_version)
-    types = tables.types_in([job.cluster_id])
-    table = _new_table(job, rows, {kind.slug: kind for kind in types.values()})
-    _keep_held_rows(job, table, types)
-    present = tables.open_rows([job.pk], types).get(job.pk, ())
-    wish = Wish(Rewrite(job, present, table), _merged_rows(job.spec["rows"], rows))
-    outcome = rebidding.put(tenant, [wish], outbox)
+    around = tables.around(job)
+    if around.now is not None:
+        outbox.learn(around.now)
+    table = _new_table(job, rows, {kind.slug: kind for kind in around.types.values()})
+    _keep_held_rows(table, around)
+    wish = Wish(Rewrite(job, around.present, table), _merged_rows(job.spec["rows"], rows))
+    reserved = {} if around.reserved is None else {public_id: around.reserved}
+    outcome = rebidding.put(tenant, [wish], outbox, held=reserved)
     for refusal in outcome.refused.values():
         raise refusal
     return outcome.written[public_id]
@@ -169,10 +172,10 @@ def _new_table(job: Job, rows: object, types: Mapping[str, AcceleratorType]) -> 
     return table
 
 
-def _keep_held_rows(job: Job, table: list[bids.TableRow], types: Mapping[int, AcceleratorType]) -> None:
-    missing = tables.held_types(job) - {row.type.pk for row in table}
+def _keep_held_rows(table: list[bids.TableRow], around: Surroundings) -> None:
+    missing = set(around.held) - {row.type.pk for row in table}
     if missing:
-        names = ", ".join(types[type_id].slug for type_id in sorted(missing))
+        names = ", ".join(around.types[type_id].slug for type_id in sorted(missing))
         detail = f"The job runs on {names}; keep that row, or stop or move the job first."
         raise Invalid([Fault("held_row_missing", detail, "/rows")])
 

@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from laissez.events import Outbox
 from markets.selectors import exchange
 from markets.selectors.exchange import ExchangeRow
-from workers.models import Cluster
 
 PRICES = ("price_per_hour", "lease_price_per_hour", "base_price_per_hour", "cap_price_per_hour")
 
 
-def tell_changes(cluster: Cluster, before: Mapping[int, ExchangeRow], outbox: Outbox) -> None:
+def tell_changes(before: Mapping[int, ExchangeRow], after: Mapping[int, ExchangeRow], outbox: Outbox) -> None:
     """Say which rows of the exchange are not what they were."""
-    for type_id, row in exchange.rows_of(cluster).items():
+    for type_id, row in after.items():
         former = before.get(type_id)
         now = exchange.public(row)
         then = None if former is None else exchange.public(former)

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection
-
 from laissez.errors import Refused
 from laissez.events import Outbox, transact
+from laissez.prepared import run
 from tenants.models import IdempotencyKey, Tenant
 
 MAX_KEY_LENGTH = 200
@@ -50,22 +49,20 @@ def once(tenant: Tenant, *, key: str, fingerprint: str, status: int, work: Calla
 
 def _claim(tenant: Tenant, key: str, fingerprint: str) -> bool:
     """Write the key; waits for another transaction that has just written it. Whether it is this one's."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO tenants_idempotencykey (tenant_id, key, fingerprint) VALUES (%s, %s, %s)"
-            " ON CONFLICT (tenant_id, key) DO NOTHING",
-            [tenant.pk, key, fingerprint],
-        )
-        return cursor.rowcount == 1
+    written = run(
+        "INSERT INTO tenants_idempotencykey (tenant_id, key, fingerprint) VALUES (%s, %s, %s)"
+        " ON CONFLICT (tenant_id, key) DO NOTHING RETURNING true",
+        [tenant.pk, key, fingerprint],
+    )
+    return bool(written)
 
 
 def _keep(tenant: Tenant, key: str, status: int, body: Any, outbox: Outbox) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE tenants_idempotencykey SET status = %s, body = %s, answered_at = %s"
-            " WHERE tenant_id = %s AND key = %s",
-            [status, json.dumps(body), outbox.now(), tenant.pk, key],
-        )
+    run(
+        "UPDATE tenants_idempotencykey SET status = %s, body = %s::jsonb, answered_at = %s"
+        " WHERE tenant_id = %s AND key = %s",
+        [status, json.dumps(body), outbox.now(), tenant.pk, key],
+    )
 
 
 def _replay(tenant: Tenant, key: str, fingerprint: str) -> Answer:

@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from markets.engine.bidding import offers_of
 from markets.engine.book import Records, record
-from markets.engine.dynamics import plan
+from markets.engine.dynamics import book_of, plan, roles_of
+from markets.engine.floor import FloorJob, TableRow, TypeOffer
 from markets.engine.roles import book_from
 from tests.engine.agreement import assert_same, book_values
 from tests.engine.objects.floor import Floor
@@ -52,6 +56,32 @@ def test_bids_and_kept_roles_are_the_book_again(a_floor):
     rows = _only(floor.rows, "type", "max_price", "keep_price", "accepted_at")
     again = book_from(planned.book.offers, jobs, floor.starts, rows, planned.roles)
     assert book_values(again) == book_values(planned.book)
+
+
+def queued(*rows: TableRow) -> Floor:
+    return Floor(0, 30, (TypeOffer(1, 1, 9),), (), (FloorJob(1, 1, rows), FloorJob(2, 1, ())))
+
+
+@pytest.mark.parametrize("kind", [-1, 1])
+def test_a_row_of_a_type_that_is_not_offered_makes_no_book(kind):
+    floor = queued(TableRow(1, 5, None, 0)).arrays()
+    floor.rows["type"] = kind
+    with pytest.raises(ValueError, match="names no offer"):
+        book_of(floor)
+
+
+@pytest.mark.parametrize("starts", [[0, 1], [0, 2, 1], [-1, 0, 1], [0, 1, 2]])
+def test_launch_tables_that_are_not_runs_of_the_rows_make_no_book(starts):
+    floor = queued(TableRow(1, 5, None, 0)).arrays()
+    with pytest.raises(ValueError, match="no run of rows"):
+        book_from(offers_of(floor), floor.jobs, np.array(starts), floor.rows, roles_of(floor))
+
+
+def test_roles_of_other_jobs_make_no_book():
+    floor = queued(TableRow(1, 5, None, 0)).arrays()
+    roles = roles_of(floor)
+    with pytest.raises(ValueError, match="has no role"):
+        book_from(offers_of(floor), floor.jobs, floor.starts, floor.rows, replace(roles, jobs=roles.jobs[:1]))
 
 
 def _only(table: Records, *names: str) -> Records:

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets.engine.book import NONE, Offer, Participant, Row
-from markets.engine.depth import depth, losing_bids
+from markets.engine.book import NONE, IntArray, Offer, Participant, Row
+from markets.engine.clearing import Clearing
+from markets.engine.clearing_invariants import above_assigned
+from markets.engine.depth import depth
 from tests.engine.books import books, cleared, outcome
 from tests.engine.objects import clearing as objects
 from tests.engine.objects import depth as objects_depth
@@ -18,6 +21,16 @@ many = settings(max_examples=100, deadline=None)
 def book(*bids: int, supply: int = 1, cap: int = 1000) -> Book:
     rows = [Participant(2 * job, job, job, (Row(1, bid, job),)) for job, bid in enumerate(bids, 1)]
     return Book((Offer(1, supply, 100, cap),), tuple(rows))
+
+
+def losing_bids(clearing: Clearing) -> tuple[IntArray, IntArray]:
+    """The place in book.offers and the counted bid of every row that lost, in the order of the book's rows."""
+    rows, offers = clearing.book.rows, clearing.book.offers
+    counted = np.minimum(rows["bid"], offers["cap"][rows["offer"]])
+    lost = above_assigned(clearing.book, clearing.assigned) & (counted >= offers["base"][rows["offer"]])
+    if clearing.rule == "vcg":
+        lost &= np.repeat(clearing.assigned == NONE, np.diff(clearing.book.starts))
+    return rows["offer"][lost], counted[lost]
 
 
 def test_losing_bids_are_counted_by_their_distance_below_the_price() -> None:

@@ -3,12 +3,15 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from markets.engine.book import Book, Offer, Participant, Row
+from markets.engine.book import NONE, Book, Offer, Participant, Row
 from markets.engine.clearing import RULES, Clearing
+from markets.engine.clearing_invariants import check_clearing
+from tests.bench.shapes import chain, changed, market
 from tests.engine.books import books, cleared, outcome
 from tests.engine.objects import book as values
 from tests.engine.objects import clearing as objects
@@ -94,6 +97,79 @@ def test_on_a_walk_each_clearing_from_the_one_before_is_that_from_nothing(seed: 
 def test_any_former_clearing_by_whatever_rule_changes_nothing(before, book, rule, former_rule) -> None:
     alike = replace(before, offers=book.offers) if len(before.offers) <= len(book.offers) else before
     assert outcome(cleared(book, rule, cleared(alike, former_rule))) == outcome(cleared(book, rule))
+
+
+def marks_for(types: int) -> st.SearchStrategy[np.ndarray]:
+    """Any marks: below all, above all, or at or between the few ranks that small books have."""
+    mark = st.tuples(st.integers(NONE, 42), st.integers(0, 3), st.integers(0, 9), st.integers(0, 9))
+    return st.lists(mark, min_size=types, max_size=types).map(lambda marks: np.array(marks, dtype=np.int64))
+
+
+@settings(max_examples=1000, deadline=None)
+@given(books(), st.data())
+def test_whatever_marks_it_starts_from_a_clearing_is_that_from_nothing(book, data) -> None:
+    cold = cleared(book)
+    guess = replace(cold, marks=data.draw(marks_for(len(book.offers))))
+    assert outcome(cleared(book, former=guess)) == outcome(cold)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_from_marks_far_off_a_larger_book_with_ties_is_cleared_as_from_nothing(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    book = market(600, seed=seed, types=6)
+    ranked = chance.integers(0, len(book.rows), len(book.offers))
+    cold = RULES["launch_table"](book, None)
+    for standing in (NONE, *chance.integers(500_000, 4_200_000, 3).tolist()):
+        marks = np.column_stack((np.full(len(book.offers), standing), ranked, ranked, ranked))
+        assert_same(RULES["launch_table"](book, replace(cold, marks=marks)), cold)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("share", [0.01, 0.2, 1.0])
+@pytest.mark.parametrize("supply", [0, 1, 2])
+def test_a_larger_book_is_cleared_alike_however_much_has_changed(seed: int, share: float, supply: int) -> None:
+    before = market(2_000, seed=seed, types=10)
+    book = changed(before, share, seed=seed + 1)
+    offers = book.offers.copy()
+    offers["supply"][::2] *= supply
+    book = replace(book, offers=offers)
+    found = RULES["launch_table"](book, RULES["launch_table"](before, None))
+    assert_same(found, RULES["launch_table"](book, None))
+    assert check_clearing(book, found) == []
+
+
+def test_a_chain_of_displacements_that_has_begun_anew_ends_where_it_would_from_nothing() -> None:
+    book = chain(301)
+    cold = RULES["launch_table"](book, None)
+    assert_same(RULES["launch_table"](book, cold), cold)
+    below_all = np.full((len(book.offers), 4), NONE)
+    assert_same(RULES["launch_table"](book, replace(cold, marks=below_all)), cold)
+
+
+def test_base_and_cap_prices_may_change_between_two_clearings() -> None:
+    before = market(500, seed=1, types=5)
+    former = RULES["launch_table"](before, None)
+    for base, cap in ((300_000, 900_000), (1_400_000, 2_000_000), (1, 9_000_000)):
+        offers = before.offers.copy()
+        offers["base"], offers["cap"] = base, cap
+        book = replace(before, offers=offers)
+        assert_same(RULES["launch_table"](book, former), RULES["launch_table"](book, None))
+
+
+def test_of_equal_bids_at_the_price_each_keeps_its_rank() -> None:
+    offers = [Offer(1, 2, 5, 9)]
+    people = [Participant(number, number, number, (Row(1, 9, number % 3),)) for number in range(9)]
+    former = RULES["launch_table"](Book.of(offers, people), None)
+    for gone in range(9):
+        book = Book.of(offers, [*people[:gone], *people[gone + 1 :]])
+        assert_same(RULES["launch_table"](book, former), RULES["launch_table"](book, None))
+
+
+def assert_same(found: Clearing, cold: Clearing) -> None:
+    """Two clearings of one book agree in all that they say, and in where a later one would start."""
+    assert np.array_equal(found.assigned, cold.assigned)
+    assert found.prices == cold.prices
+    assert np.array_equal(found.marks, cold.marks)
 
 
 def rotating() -> tuple[values.Book, values.Book]:

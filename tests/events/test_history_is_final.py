@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from laissez.events import Outbox, transact
+from laissez.events import FEW, Outbox, transact
 from laissez.invariants import detectors, violations
 from laissez.models import AuditEntry, Event, Stream
 from tests.planting import plant
@@ -103,3 +103,48 @@ def test_all_is_well_before_anything_is_planted() -> None:
 def test_a_planted_gap_is_found(statement: str, sentence: str) -> None:
     plant(statement)
     assert violations(detectors()) == [sentence]
+
+
+def test_a_planted_event_of_no_stream_is_found() -> None:
+    plant("UPDATE laissez_event SET stream_id = 0")
+    assert violations(detectors())[1:] == [f"I11: event {seq} is of stream 0, which there is not" for seq in (1, 2, 3)]
+
+
+def test_an_event_of_a_stream_that_is_not_there_is_refused() -> None:
+    with pytest.raises(IntegrityError, match="which there is not"):
+        Event.objects.create(stream_id=0, seq=1, type="type", subject="subject", at=AT, data={})
+
+
+def test_one_bad_event_among_many_is_refused_with_all_of_them() -> None:
+    transact(lambda outbox: [outbox.add("other", "org.laissez.test.v1", "subject", {"n": n}) for n in range(2)])
+    streams = dict(Stream.objects.values_list("name", "pk"))
+    rows = [
+        Event(stream_id=pk, seq=seq, type="type", subject="subject", at=AT, data={})
+        for pk, seq in ((streams["ops"], 0), (streams["other"], 3))
+    ]
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Event.objects.bulk_create(rows)
+    assert Event.objects.count() == 5
+
+
+def test_a_stream_keeps_the_id_that_its_events_name() -> None:
+    with pytest.raises(IntegrityError, match="keeps its name and id"), transaction.atomic():
+        Stream.objects.update(id=1_000_000)
+    assert Event.objects.filter(stream__name="ops").count() == 3
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1, 1200])
+def test_few_events_and_many_are_written_alike(count: int) -> None:
+    said = {"n": 'a "quote", a \\ and a\ttab,\nNULL, {braces}, \u00e9', "streams": None}
+
+    def work(outbox: Outbox) -> None:
+        for n in range(count):
+            outbox.add(f"job:{n % 3}", "org.laissez.test.v1", f'sub\\je"ct\t{n}', said)
+
+    transact(work)
+    connection.check_constraints()
+    rows = (
+        Event.objects.exclude(stream__name="ops").order_by("id").values_list("stream__name", "seq", "subject", "data")
+    )
+    assert list(rows) == [(f"job:{n % 3}", n // 3 + 1, f'sub\\je"ct\t{n}', said) for n in range(count)]
+    assert violations(detectors()) == []

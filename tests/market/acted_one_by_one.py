@@ -1,6 +1,6 @@
 """Carrying out a plan action by action and row by row: slow and plain, the reference of `markets.services.actions`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
@@ -20,7 +20,7 @@ from markets.selectors import rows
 from markets.services import awards, bids
 from markets.services.actions import BUDGET_DETAIL
 from markets.services.notices import counted
-from workers.models import Accelerator, Cluster, Host, Job, Lease, Migration
+from workers.models import Accelerator, AcceleratorType, Cluster, Host, Job, Lease, Migration
 from workers.services import announce, jobs
 
 KINDS = (
@@ -41,7 +41,14 @@ class OneByOne:
     """As `Applier`, and as it was before it took many actions at once."""
 
     def __init__(
-        self, *, cluster: Cluster, clearing: Clearing, jobs: dict[int, Job], now: datetime, outbox: Outbox
+        self,
+        *,
+        cluster: Cluster,
+        types: Mapping[int, AcceleratorType],
+        clearing: Clearing,
+        jobs: dict[int, Job],
+        now: datetime,
+        outbox: Outbox,
     ) -> None:
         self.cluster, self.clearing, self.jobs, self.now, self.outbox = cluster, clearing, jobs, now, outbox
         self.applied: list[acts.Action] = []

@@ -12,6 +12,7 @@ from laissez.events import Outbox, transact
 from markets.engine import actions as acts
 from markets.engine.dynamics import Plan, plan
 from markets.models import Award, CoolDown, Notice
+from markets.selectors import exchange
 from markets.selectors import floor as floors
 from markets.services import submission
 from markets.services.actions import Applier
@@ -36,7 +37,8 @@ def carry_out(cluster: Cluster, decided: Plan, actions: Sequence[acts.Action] | 
     def work(outbox: Outbox) -> list[acts.Action]:
         Cluster.objects.select_for_update(no_key=True).get(pk=cluster.pk)
         locked = jobs.lock(action.job for action in wanted)
-        applier = Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=outbox.now(), outbox=outbox)
+        types, now = exchange.types_of(cluster), outbox.now()
+        applier = Applier(cluster=cluster, types=types, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
         applier.apply_all(wanted)
         return applier.applied
 

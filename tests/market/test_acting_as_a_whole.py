@@ -15,6 +15,7 @@ from laissez.events import Outbox
 from markets.engine.actions import Action
 from markets.engine.dynamics import Plan, plan
 from markets.models import Award, Bid, CoolDown, Notice
+from markets.selectors import exchange
 from markets.selectors import floor as floors
 from markets.services.actions import Applier
 from tenants.models import Entry
@@ -48,7 +49,10 @@ def effect_of(hand: type[Applier] | type[OneByOne], day: Day, decided: Plan) -> 
     with transaction.atomic():
         outbox = Outbox(now=day.now)
         locked = jobs.lock(action.job for action in decided.actions)
-        applier = hand(cluster=day.cluster, clearing=decided.clearing, jobs=locked, now=day.now, outbox=outbox)
+        types = exchange.types_of(day.cluster)
+        applier = hand(
+            cluster=day.cluster, types=types, clearing=decided.clearing, jobs=locked, now=day.now, outbox=outbox
+        )
         applier.apply_all(decided.actions)
         connection.check_constraints()
         names = names_of_rows()

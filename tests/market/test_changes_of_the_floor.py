@@ -15,7 +15,9 @@ from pytest_django.plugin import DjangoDbBlocker
 from laissez import clock
 from laissez.events import Outbox
 from markets.models import FloorChange
+from markets.selectors import dues
 from markets.selectors import floor as floors
+from markets.selectors.floor import Changes
 from markets.services import scheduling
 from markets.services.scheduling import Outcome
 from tests.flushing import standing
@@ -235,10 +237,9 @@ def test_a_tick_reads_no_column_whose_change_is_not_logged(quiet: Quiet) -> None
         cursor.execute("SET LOCAL ROLE reader")
         now = quiet.at
         snapshot = floors.read(quiet.cluster, now=now)
-        floors.read(quiet.cluster, now=now, former=snapshot, changed=np.array([1]))
+        floors.read(quiet.cluster, now=now, former=snapshot, changed=Changes(np.array([1]), others=False))
         scheduling.moments.due(snapshot.floor)
-        scheduling._overdue(quiet.cluster, now)
-        scheduling._with_spent_notices(quiet.cluster)
+        dues.of(quiet.cluster, now=now)
     assert len(snapshot.floor.jobs) > 1
 
 

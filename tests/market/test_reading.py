@@ -14,6 +14,7 @@ from laissez.events import Outbox, transact
 from markets.engine.dynamics import plan
 from markets.models import Bid, FloorChange, Quote
 from markets.selectors import floor as floors
+from markets.selectors.floor import Changes
 from markets.services import changes, scheduling, submission
 from markets.services.scheduling import Outcome
 from tests import scenes
@@ -28,10 +29,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 A10, L4, TRAINIUM = "nvidia-a10", "nvidia-l4", "aws-trainium"
 
 
-def logged() -> np.ndarray:
-    """The jobs whose changes wait for the next tick."""
-    jobs = FloorChange.objects.exclude(job=None).values_list("job_id", flat=True)
-    return np.array(sorted(set(jobs)), dtype=np.int64)
+def logged() -> Changes:
+    """What waits for the next tick."""
+    jobs = set(FloorChange.objects.values_list("job_id", flat=True))
+    return Changes(np.array(sorted(jobs - {None}), dtype=np.int64), others=None in jobs)
 
 
 def rebid(job: Job, price: str, outbox: Outbox) -> None:
@@ -74,14 +75,31 @@ def test_what_changes_between_the_log_and_the_floor_is_read_of_the_same_instant_
     with transaction.atomic():
         taken = changes.take(cluster)
         race(1, lambda _: transact(partial(rebid, hasty, "1.5")))
-        snapshot = floors.read(cluster, now=now, former=former, changed=np.zeros(0, dtype=np.int64))
+        snapshot = floors.read(cluster, now=now, former=former)
         afresh = floors.read(cluster, now=now)
 
     assert taken is None
     assert snapshot.floor.rows["max_price"].tolist() == afresh.floor.rows["max_price"].tolist()
     assert snapshot.floor.rows["max_price"].tolist() == [1_000_000, 1_500_000]
-    assert set(logged()) == {hasty.pk}, "the next tick is to look again"
+    assert logged().jobs.tolist() == [hasty.pk], "the next tick is to look again"
     assert steady.pk < hasty.pk
+
+
+def test_fresh_rows_take_the_place_of_the_former_rows_of_what_has_changed() -> None:
+    chance = Random(5)
+    for _ in range(300):
+        former = {job: [1] * chance.randint(1, 3) for job in chance.sample(range(20), chance.randint(0, 12))}
+        changed = sorted(chance.sample(range(20), chance.randint(0, 6)))
+        same_shape = chance.random() < 0.5
+        fresh = {job: [2] * (len(former.get(job, ())) if same_shape else chance.randint(0, 3)) for job in changed}
+        merged = floors._merged(records(former), records(fresh), "job", np.array(changed, dtype=np.int64))
+        assert merged.tolist() == records(former | fresh).tolist()
+
+
+def records(rows: dict[int, list[int]]) -> np.ndarray:
+    """Rows by job: their numbers in places of their own."""
+    listed = [(job, place, number) for job, numbers in sorted(rows.items()) for place, number in enumerate(numbers)]
+    return np.array(listed, dtype=[("job", np.int64), ("position", np.int64), ("number", np.int64)])
 
 
 def test_everything_that_a_floor_can_hold_is_read() -> None:

@@ -9,6 +9,7 @@ from laissez.events import Outbox, transact
 from markets.engine.actions import Action, HandOver, OpenAward
 from markets.engine.dynamics import plan
 from markets.models import Award, Clearing
+from markets.selectors import exchange
 from markets.selectors import floor as floors
 from markets.services import scheduling
 from markets.services.actions import Applier
@@ -120,7 +121,8 @@ def planned(cluster: Cluster) -> Callable[[], list[Action]]:
 
     def work(outbox: Outbox) -> list[Action]:
         locked = jobs.lock(action.job for action in decided.actions)
-        applier = Applier(cluster=cluster, clearing=decided.clearing, jobs=locked, now=outbox.now(), outbox=outbox)
+        types, now = exchange.types_of(cluster), outbox.now()
+        applier = Applier(cluster=cluster, types=types, clearing=decided.clearing, jobs=locked, now=now, outbox=outbox)
         applier.apply_all(decided.actions)
         return applier.applied
 

@@ -17,8 +17,9 @@ def job(row: Job, outbox: Outbox, change: str | None = None) -> None:
     Args:
         change: `changed` where its state is the same as before.
     """
+    data = rows.job(row)
     for stream in (f"job:{row.public_id}", row.tenant.stream):
-        outbox.add(stream, f"org.laissez.market.job.{change or row.state}.v1", row.public_id, rows.job(row))
+        outbox.add(stream, f"org.laissez.market.job.{change or row.state}.v1", row.public_id, data)
 
 
 def lease(row: Lease, outbox: Outbox, change: str) -> None:

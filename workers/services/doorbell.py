@@ -1,6 +1,11 @@
-"""Ringing hosts: "sync now", after commit. A ring that gets lost costs one heartbeat, nothing else."""
+"""Ringing hosts: "sync now", after commit. A ring that gets lost costs one heartbeat, nothing else.
+
+Many hosts share a group, and a message names those that it is for: a price that concerns the whole floor would take
+seconds to tell to thousands one by one.
+"""
 
 import threading
+from collections import defaultdict
 
 from django.db import transaction
 
@@ -18,9 +23,12 @@ class _Rung(threading.local):
 _rung = _Rung()
 
 
+GROUPS = 64
+
+
 def group_of(host_id: int) -> str:
-    """The channel-layer group on which one host's doorbell listens."""
-    return f"host.{host_id}"
+    """The channel-layer group on which one host's doorbell listens, for messages `host.ring` that name it."""
+    return f"hosts.{host_id % GROUPS}"
 
 
 def ring(*host_ids: int) -> None:
@@ -32,11 +40,13 @@ def ring(*host_ids: int) -> None:
 
 def _ring_now() -> None:
     hosts, _rung.hosts = sorted(_rung.hosts), set()
-    if hosts:
-        nudge([(group_of(host_id), {"type": "host.ring"}) for host_id in hosts])
+    by_group: dict[str, list[int]] = defaultdict(list)
+    for host_id in hosts:
+        by_group[group_of(host_id)].append(host_id)
+    nudge([(group, {"type": "host.ring", "hosts": rung}) for group, rung in by_group.items()])
 
 
 def ring_for(*job_ids: int) -> None:
     """Ring every host that these jobs occupy."""
-    occupied = Lease.objects.filter(job__in=job_ids).exclude(state=Lease.State.CLOSED)
+    occupied = Lease.objects.filter(job_id__among=job_ids).exclude(state=Lease.State.CLOSED)
     ring(*set(occupied.values_list("host_id", flat=True)))

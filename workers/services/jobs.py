@@ -26,7 +26,7 @@ def lock(ids: Iterable[int]) -> dict[int, Job]:
 
     No-key locks: a commit that checks a foreign key to a job must not wait for whoever holds it.
     """
-    rows = Job.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=sorted(set(ids))).order_by("pk")
+    rows = Job.objects.select_for_update(of=("self",), no_key=True).filter(pk__among=sorted(set(ids))).order_by("pk")
     return {row.pk: row for row in rows}
 
 
@@ -193,7 +193,7 @@ def want_to_stay(rows: Sequence[Job], *, outbox: Outbox) -> None:
     """They want to no more, or not for as long as they did."""
     if not rows:
         return
-    Job.objects.filter(pk__in=[job.pk for job in rows]).update(leaving_since=None, leave_moment="")
+    Job.objects.filter(pk__among=[job.pk for job in rows]).update(leaving_since=None, leave_moment="")
     for job in rows:
         job.leaving_since, job.leave_moment = None, ""
         announce.job(job, outbox, "changed")
@@ -291,7 +291,7 @@ def _move_all(
         return []
     values = {"state": to, "reason": reason, "reason_detail": detail[:500], **changes}
     ids = [job.pk for job in rows]
-    there = Job.objects.filter(pk__in=ids, state__in=come_from)
+    there = Job.objects.filter(pk__among=ids, state__in=come_from)
     movable = set(there.values_list("pk", flat=True) if len(ids) > 1 else ids)  # of one the update's count says it
     if not there.update(**values):
         return []

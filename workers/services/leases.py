@@ -65,7 +65,7 @@ def _seats(jobs: Sequence[Job], now: datetime) -> dict[int, _Seat]:
     """The free slots of jobs that have one, and whether the lease there would speak for its job from now on."""
     held: dict[int, list[Lease]] = defaultdict(list)
     speaking = Q(primary_during__overlap=TimestamptzRange(now, None))
-    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | speaking, job__in=[job.pk for job in jobs])
+    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | speaking, job_id__among=[job.pk for job in jobs])
     for row in rows.only("job", "slot", "state", "primary_during"):
         held[row.job_id].append(row)
     seats = {job.pk: _seat(held[job.pk], now) for job in jobs}
@@ -275,7 +275,7 @@ def open_leases_of(jobs: Iterable[Job], *, besides: Iterable[Lease] = ()) -> Map
         besides: leases to leave out.
     """
     held: dict[int, list[Lease]] = {job.pk: [] for job in jobs}
-    rows = Lease.objects.filter(job__in=held).exclude(state=Lease.State.CLOSED)
+    rows = Lease.objects.filter(job_id__among=held).exclude(state=Lease.State.CLOSED)
     others = rows.exclude(pk__in=[lease.pk for lease in besides]).select_related("type").order_by("id")
     for row in others:
         held[row.job_id].append(row)

@@ -39,7 +39,7 @@ def open_of(job: Job) -> Migration | None:
 def _open_of(jobs: Sequence[Job]) -> dict[int, Migration]:
     """The migrations under way, by job; what is told of them is loaded too."""
     given = {job.pk: job for job in jobs}
-    rows = Migration.objects.filter(job__in=given, state__in=OPEN)
+    rows = Migration.objects.filter(job_id__among=given, state__in=OPEN)
     found = {row.job_id: row for row in rows.select_related("source__type", "destination__type", "checkpoint")}
     for job_id, row in found.items():
         row.job = row.source.job = row.destination.job = given[job_id]
@@ -308,7 +308,7 @@ def _advance_all(
     """Advance those that are in a phase from which they can, and tell of it in the order given."""
     if not rows:
         return []
-    there = Migration.objects.filter(pk__in=[row.pk for row in rows], state__in=come_from)
+    there = Migration.objects.filter(pk__among=[row.pk for row in rows], state__in=come_from)
     movable = set(there.values_list("pk", flat=True))
     there.update(state=to, **changes)
     moved = [row for row in rows if row.pk in movable]

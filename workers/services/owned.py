@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from django.db import connection
-
+from laissez.prepared import run
 from laissez.records import columns, instance, width
 from tenants.models import Tenant
 from workers.models import Cluster, Job
@@ -16,14 +15,12 @@ def lock(tenant: Tenant, public_ids: Iterable[str]) -> dict[str, Job]:
         The jobs by their public ids; somebody else's is not among them, like one that is not there.
     """
     names = [name for name in set(public_ids) if "\x00" not in name]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {columns(Job, 'job')}, {columns(Cluster, 'cluster')}"  # noqa: S608 - names of our own columns
-            " FROM workers_job AS job JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id"
-            " WHERE job.tenant_id = %s AND job.public_id = ANY(%s) ORDER BY job.id FOR NO KEY UPDATE OF job",
-            [tenant.pk, names],
-        )
-        rows = cursor.fetchall()
+    rows = run(
+        f"SELECT {columns(Job, 'job')}, {columns(Cluster, 'cluster')}"  # noqa: S608 - names of our own columns
+        " FROM workers_job AS job JOIN workers_cluster AS cluster ON cluster.id = job.cluster_id"
+        " WHERE job.tenant_id = %s AND job.public_id = ANY(%s::text[]) ORDER BY job.id FOR NO KEY UPDATE OF job",
+        [tenant.pk, names],
+    )
     split, clusters, found = width(Job), dict[int, Cluster](), {}
     for row in rows:
         job = instance(Job, row[:split])

@@ -17,7 +17,9 @@ def reread(rows: Sequence[Model], *fields: str) -> None:
         return
     model = type(rows[0])
     names = fields or tuple(field.attname for field in model._meta.concrete_fields)
-    found: Iterable[tuple[Any, ...]] = QuerySet(model).filter(pk__in=[row.pk for row in rows]).values_list("pk", *names)
+    found: Iterable[tuple[Any, ...]] = (
+        QuerySet(model).filter(pk__among=[row.pk for row in rows]).values_list("pk", *names)
+    )
     present = {pk: values for pk, *values in found}
     for row in rows:
         for name, value in zip(names, present[row.pk], strict=True):

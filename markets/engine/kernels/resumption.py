@@ -1,15 +1,17 @@
-"""Deferred acceptance that starts from the result of a former book, with the result of a start from nothing.
+"""Deferred acceptance that starts from a guess of what it rejects, with the result of a start from nothing.
 
 What deferred acceptance returns is the stable assignment that is best for every participant at once: stable means that
 whoever gets a row below another has been outranked there by everybody who was given that type, and the type is full.
-The way from a former book's result to that of the present one:
+The guess is a mark at each type, some place in the order of its ranks: a former clearing's best rejected row. It
+decides how long the way takes and nothing else:
 
-1. *Carry over.* A participant stays if its table and what it holds are the same in both books, everybody else is taken
-   out. Nobody who stays would displace another who stays, for neither their wishes nor their ranks have changed; but
-   there may be vacancies that somebody wants. Supply counts as the larger of the former and the present one.
-2. *Fill vacancies.* While a type has a free unit, the best ranked of those who want it moves up to it, and leaves a
-   vacancy behind if it had something. It is the best of those who want it, so still nobody would displace another;
-   everybody only moves up, so this ends, and then the assignment is stable.
+1. *Take.* Everybody takes the first row of its table that ranks above the mark of its type. Who was given a type is
+   above its mark, who wants it more than what it was given is not: nobody would displace another. But a type may have
+   vacancies that somebody wants, or have given more than its supply.
+2. *Fill vacancies.* While a type has a free unit, the best ranked of those who want it moves up to it, and leaves its
+   former place, which is a vacancy where the type is not over its supply. It is the best of those who want it, so still
+   nobody would displace another; everybody only moves up, so this ends. Then the assignment is stable for a supply of
+   as much as is given where that is more than there is.
 3. *Rotate.* Draw an arrow from each type to the one that the best ranked of those who want it, its suitor, was given,
    and none if there is no such participant or it was given nothing. Along a cycle of arrows every suitor moves up at
    once. The assignment stays stable: a type on the cycle loses one and gains the best of those who wanted it, and who
@@ -21,10 +23,10 @@ The way from a former book's result to that of the present one:
    is given it: B would not be stable. So q is in D, has something in M, of a type s, and leaves it in B; as B gives as
    many units of s as M does, somebody takes that place in B who had another in M: it is in D. So from every type that
    D takes an arrow leads to another such, and there is a cycle.
-4. *Go on.* That is where deferred acceptance stands once those who stay have proposed, with everything above what each
-   was given rejected. Types that keep more than the present supply reject the worst, and whoever was taken out or is
-   new begins at the top of its table. The order of proposals means nothing to the result (a unit of supply less is a
-   last proposal that outranks all), so it is that of a start from nothing.
+4. *Shed.* That is where deferred acceptance stands, for that supply, once everything above what each was given has been
+   rejected. Types that keep more than the present supply reject the worst, who propose further down. The order of
+   proposals means nothing to the result (a unit of supply less is a last proposal that outranks all), so it is that of
+   a start from nothing.
 """
 
 from typing import NamedTuple
@@ -33,30 +35,13 @@ import numpy as np
 
 from markets.engine.book import NONE, IntArray
 from markets.engine.kernels.compiled import compiled, innermost
-from markets.engine.kernels.heaps import BEST, WORST, Heaps, append, heaps_with_room, order, order_all, pop
-from markets.engine.kernels.launch_table import empty_desks, propose, rows_for, shed
-from markets.engine.kernels.tables import (
-    ACCEPTED_AT,
-    BASE,
-    BID,
-    HOLDS,
-    ID,
-    JOB,
-    OFFER,
-    SUPPLY,
-    Tables,
-    admitted,
-)
+from markets.engine.kernels.heaps import BEST, Heaps, append, heaps_with_room, order, order_all, pop
+from markets.engine.kernels.shedding import shed
+from markets.engine.kernels.tables import ACCEPTED_AT, BASE, CAP, ID, JOB, OFFER, SUPPLY, Tables, comes_first
 
+STANDING, MARKED_SINCE, MARKED_JOB, MARKED_ID = 0, 1, 2, 3
+SHARE = 64
 UNSEEN, ON_PATH, DONE = 0, 1, 2
-
-
-class Carried(NamedTuple):
-    """won (P,): the row each who stays was given, or NONE. fresh (P,): 1 for whoever does not. left: how many went."""
-
-    won: IntArray
-    fresh: IntArray
-    left: int
 
 
 class Wanting(NamedTuple):
@@ -71,125 +56,85 @@ class Wanting(NamedTuple):
 
 
 @compiled
-def resumed_acceptance(tables: Tables, former: Tables, former_assigned: IntArray) -> IntArray:
+def marks_of(tables: Tables, rows: IntArray) -> IntArray:
+    """Return marks (T, 4) at these rows, one of each type, or below all where it is NONE: standing, moment, job, id."""
+    marks = np.full((len(rows), 4), NONE)
+    for place in range(len(rows)):
+        row = rows[place]
+        if row != NONE:
+            one = tables.owners[row]
+            marks[place, STANDING], marks[place, MARKED_SINCE] = tables.standings[row], tables.rows[row, ACCEPTED_AT]
+            marks[place, MARKED_JOB], marks[place, MARKED_ID] = (
+                tables.participants[one, JOB],
+                tables.participants[one, ID],
+            )
+    return marks
+
+
+@compiled
+def resumed_acceptance(tables: Tables, marks: IntArray) -> IntArray:
     """Return what `deferred_acceptance` would: the row that each participant gets, or NONE.
 
-    former: a book with the same types, base and cap prices; former_assigned: the offer that each participant of that
-    book got by this rule.
+    marks (T, 4): any; the fewer are outranked by them or outrank them wrongly, the faster.
     """
-    carried = carry_over(tables, former, former_assigned)
-    won = carried.won
-    supply = np.maximum(tables.offers[:, SUPPLY], former.offers[:, SUPPLY])
-    rows = rows_for(tables)
-    if carried.left > 0 or np.any(supply > former.offers[:, SUPPLY]):
-        wanting = wanting_rows(tables, carried, rows)
-        fill_vacancies(tables, wanting, won, supply)
-        rotate(tables, wanting, won)
-    if carried.fresh.any() or np.any(supply > tables.offers[:, SUPPLY]):
-        go_on(tables, won, carried.fresh, empty_desks(rows, supply))
+    won, vacant = np.full(len(tables.participants), NONE), np.maximum(0, tables.offers[:, SUPPLY])
+    wanting = Wanting(heaps_with_room(tables.asked), np.zeros(len(vacant), np.int64))
+    take(tables, marks, wanting, won, vacant)
+    fill_vacancies(tables, wanting, won, vacant)
+    rotate(tables, wanting, won)
+    if np.any(vacant < 0):
+        mark, highest = marks[:, STANDING], 2 * tables.offers[:, CAP] + 1
+        bounds = mark + (highest - np.maximum(mark, 2 * tables.offers[:, BASE])) // SHARE
+        shed(tables, won, np.maximum(0, tables.offers[:, SUPPLY]) - vacant, bounds)
     return won
 
 
-@innermost
-def go_on(tables: Tables, won: IntArray, fresh: IntArray, kept: Heaps) -> None:
-    """Reject what types keep beyond their supply, and let the fresh propose; kept: empty, with room for all."""
-    for one in range(len(won)):
-        if won[one] != NONE:
-            append(kept, tables.rows[won[one], OFFER], won[one])
-    order_all(tables, kept, WORST)
-    shed(tables, kept, won)
-    for one in range(len(won)):
-        if fresh[one]:
-            propose(tables, kept, won, one, tables.starts[one])
-
-
 @compiled
-def carry_over(tables: Tables, former: Tables, former_assigned: IntArray) -> Carried:
-    """Find those who stay, by one walk along both books."""
-    people = len(tables.participants)
-    won, fresh = np.full(people, NONE), np.ones(people, np.int64)
-    staying = _let_stay(tables, former, former_assigned, won, fresh)
-    return Carried(won, fresh, len(former.participants) - staying)
+def take(tables: Tables, marks: IntArray, wanting: Wanting, won: IntArray, vacant: IntArray) -> None:
+    """Let everybody take its first row above the marks, note the rows that it wants more, and count what is left.
+
+    Near are rows whose standing is less than so large a share of the way from the mark to the base below it.
+    """
+    standing = marks[:, STANDING]
+    near_from = standing - (standing - 2 * tables.offers[:, BASE]) // SHARE
+    _take(tables, marks, wanting, near_from, won, vacant)
 
 
 @innermost
-def _let_stay(tables: Tables, former: Tables, former_assigned: IntArray, won: IntArray, fresh: IntArray) -> int:
-    """Fill in what those who stay were given, and return how many they are."""
-    before, staying = 0, 0
-    for one in range(len(won)):
-        while before < len(former.participants) and former.participants[before, ID] < tables.participants[one, ID]:
-            before += 1
-        if before < len(former.participants) and _same(tables, one, former, before):
-            staying += 1
-            fresh[one] = 0
-            if former_assigned[before] != NONE:
-                row = tables.starts[one]
-                while tables.rows[row, OFFER] != former_assigned[before]:
-                    row += 1
-                won[one] = row
-    return staying
-
-
-@innermost
-def _same(tables: Tables, one: int, former: Tables, before: int) -> bool:
-    """Return whether a participant of this book and one of the former are one, with all that the rule looks at."""
-    for column in (ID, JOB, HOLDS):
-        if tables.participants[one, column] != former.participants[before, column]:
-            return False
-    first, before_first = tables.starts[one], former.starts[before]
-    count = tables.starts[one + 1] - first
-    if former.starts[before + 1] - before_first != count:
-        return False
-    for row in range(count):
-        for column in (OFFER, BID, ACCEPTED_AT):
-            if tables.rows[first + row, column] != former.rows[before_first + row, column]:
-                return False
-    return True
-
-
-@compiled
-def wanting_rows(tables: Tables, carried: Carried, rows: IntArray) -> Wanting:
-    """Return for each type, of so many rows, those of who stays that stand above what their owner was given."""
-    wanting = Wanting(heaps_with_room(rows), np.zeros(len(tables.offers), np.int64))
-    _gather(tables, wanting, carried.won, carried.fresh, _near_from(tables, carried.won))
-    return wanting
-
-
-@innermost
-def _gather(tables: Tables, wanting: Wanting, won: IntArray, fresh: IntArray, near_from: IntArray) -> None:
+def _take(
+    tables: Tables, marks: IntArray, wanting: Wanting, near_from: IntArray, won: IntArray, vacant: IntArray
+) -> None:
     near, far = wanting.near, wanting.far
     for one in range(len(won)):
-        if fresh[one]:
-            continue
-        end = won[one] if won[one] != NONE else tables.starts[one + 1]
-        for row in range(tables.starts[one], end):
-            if admitted(tables, row):
-                place = tables.rows[row, OFFER]
-                if tables.standings[row] >= near_from[place]:
-                    append(near, place, row)
-                else:
-                    far[place] += 1
-                    near.rows[near.firsts[place + 1] - far[place]] = row
+        for row in range(tables.starts[one], tables.starts[one + 1]):
+            standing = tables.standings[row]
+            if standing == NONE:
+                continue
+            place = tables.rows[row, OFFER]
+            mark = marks[place, STANDING]
+            if standing > mark or (standing == mark and _precedes(tables, one, row, marks, place)):
+                won[one] = row
+                vacant[place] -= 1
+                break
+            if standing >= near_from[place]:
+                append(near, place, row)
+            else:
+                far[place] += 1
+                near.rows[near.firsts[place + 1] - far[place]] = row
     order_all(tables, near, BEST)
 
 
-@compiled
-def _near_from(tables: Tables, won: IntArray) -> IntArray:
-    """Return the standing from which on rows are near: an eighth of the way from the worst one given to the base."""
-    lowest = np.full(len(tables.offers), NONE)
-    _lower(tables, won, lowest)
-    return lowest - (lowest - 2 * tables.offers[:, BASE]) // 8
-
-
 @innermost
-def _lower(tables: Tables, won: IntArray, lowest: IntArray) -> None:
-    """Fill in the lowest standing of a row given of each type."""
-    for one in range(len(won)):
-        row = won[one]
-        if row != NONE:
-            place = tables.rows[row, OFFER]
-            if lowest[place] == NONE or tables.standings[row] < lowest[place]:
-                lowest[place] = tables.standings[row]
+def _precedes(tables: Tables, one: int, row: int, marks: IntArray, place: int) -> bool:
+    """Return whether a row ranks above the mark that has its standing."""
+    return comes_first(
+        tables.rows[row, ACCEPTED_AT],
+        tables.participants[one, JOB],
+        tables.participants[one, ID],
+        marks[place, MARKED_SINCE],
+        marks[place, MARKED_JOB],
+        marks[place, MARKED_ID],
+    )
 
 
 @innermost
@@ -212,19 +157,16 @@ def suitor(tables: Tables, wanting: Wanting, won: IntArray, place: int) -> int:
 
 
 @compiled
-def fill_vacancies(tables: Tables, wanting: Wanting, won: IntArray, supply: IntArray) -> None:
-    """Let the best of those who want a vacant unit move up, until nobody does."""
-    _fill(tables, wanting, won, supply.copy(), np.arange(len(supply)), np.ones(len(supply), np.int64))
+def fill_vacancies(tables: Tables, wanting: Wanting, won: IntArray, vacant: IntArray) -> None:
+    """Let the best of those who want a vacant unit move up, until nobody does; vacant (T,): below 0 where over."""
+    _fill(tables, wanting, won, vacant, np.arange(len(vacant)), np.ones(len(vacant), np.int64))
 
 
 @innermost
 def _fill(
     tables: Tables, wanting: Wanting, won: IntArray, vacant: IntArray, stack: IntArray, stacked: IntArray
 ) -> None:
-    """Do so; vacant (T,) is the supply, and all types are stacked, to be looked at."""
-    for one in range(len(won)):
-        if won[one] != NONE:
-            vacant[tables.rows[won[one], OFFER]] -= 1
+    """Do so; all types are stacked, to be looked at."""
     depth = len(stack)
     while depth > 0:
         depth -= 1
