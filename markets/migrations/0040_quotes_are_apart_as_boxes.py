@@ -36,7 +36,7 @@ RETURN markets_quote_span(quote_type, quote_during) && markets_quote_span(type, 
 class Migration(migrations.Migration):
     """The rule is added before the one that it replaces is dropped."""
 
-    dependencies = [("markets", "0009_open_bids_by_type")]
+    dependencies = [("markets", "0011_bids_are_guarded_once")]
 
     operations = [
         migrations.RunSQL(SPAN, "DROP FUNCTION markets_quote_span"),

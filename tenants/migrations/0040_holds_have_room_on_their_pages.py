@@ -8,7 +8,7 @@ FILLED_PERCENT = 80
 class Migration(migrations.Migration):
     """Storage only; what is there already moves as it changes."""
 
-    dependencies = [("tenants", "0004_holds_move_accounts_once_a_statement")]
+    dependencies = [("tenants", "0005_keys_are_found_by_tenant_and_key")]
 
     operations = [
         migrations.RunSQL(
