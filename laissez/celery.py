@@ -16,6 +16,7 @@ from laissez.stack.launch import die_with_parent
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "laissez.settings")
 TASK_SECONDS = 60
 TICK_SECONDS = 1.0
+METER_SECONDS = 1.0
 RECONCILE_SECONDS = 5.0
 PURGE_SECONDS = 3600.0
 
@@ -45,6 +46,11 @@ app.config_from_object(
                 "task": "markets.tasks.tick_all",
                 "schedule": TICK_SECONDS,
                 "options": {"queue": "ticks", "expires": TICK_SECONDS},
+            },
+            "meter": {
+                "task": "markets.tasks.meter_all",
+                "schedule": METER_SECONDS,
+                "options": {"expires": METER_SECONDS},
             },
             "reconcile": {
                 "task": "workers.tasks.reconcile",

@@ -1,4 +1,7 @@
-"""Celery's half of the market: one task per cluster and second. A lost, late or repeated one does no harm."""
+"""Celery's half of the market: a tick and a meter per cluster and second. A lost, late or repeated one does no harm.
+
+They run in different processes: a meter with much to bill delays no tick.
+"""
 
 import logging
 
@@ -10,6 +13,7 @@ from workers.models import Cluster
 logger = logging.getLogger(__name__)
 
 TICK_EXPIRES_SECONDS = 5
+METER_EXPIRES_SECONDS = 5
 
 
 @shared_task
@@ -21,7 +25,19 @@ def tick_all() -> None:
 
 @shared_task
 def tick_cluster(cluster_id: int) -> None:
-    """Ask queued jobs' policies, clear the market and move jobs, then bill."""
+    """Ask queued jobs' policies, clear the market and move jobs."""
     advising.advise_queue(cluster_id)
     scheduling.tick(cluster_id)
+
+
+@shared_task
+def meter_all() -> None:
+    """Fan out one meter per cluster."""
+    for cluster_id in Cluster.objects.order_by("id").values_list("id", flat=True):
+        meter_cluster.apply_async((cluster_id,), expires=METER_EXPIRES_SECONDS)
+
+
+@shared_task
+def meter_cluster(cluster_id: int) -> None:
+    """Bill what is due, and see to the funds of jobs."""
     metering.meter_cluster(cluster_id)

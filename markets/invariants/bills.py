@@ -153,8 +153,8 @@ NOT_PRICED_ONCE = Detector(
         CROSS JOIN LATERAL (
             SELECT coalesce(range_agg(part), '{}') AS time, coalesce(sum(upper(part) - lower(part)), '0') AS length
             FROM (
-                SELECT during * slice.during AS part FROM markets_quote
-                WHERE type_id = lease.type_id AND during && slice.during
+                SELECT quote.during * slice.during AS part FROM markets_quote AS quote
+                WHERE markets_quoted(quote.type_id, quote.during, lease.type_id, slice.during)
             ) AS parts
         ) AS priced
         WHERE coalesce(named.time, '{}') <> priced.time OR coalesce(named.length, '0') <> priced.length

@@ -5,7 +5,7 @@ from functools import partial
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, RangeOperators
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q
 
 from laissez.ids import new_id
 from tenants.models import CurrentTransaction, Transfer
@@ -81,7 +81,7 @@ class Role(models.Model):
 class Quote(models.Model):
     """The prices of one accelerator type over one stretch of time; the open one is the exchange row."""
 
-    type = models.ForeignKey(AcceleratorType, on_delete=models.PROTECT, related_name="quotes")
+    type = models.ForeignKey(AcceleratorType, on_delete=models.PROTECT, related_name="quotes", db_index=False)
     clearing = models.ForeignKey(Clearing, null=True, blank=True, on_delete=models.PROTECT, related_name="quotes")
     during = DateTimeRangeField()
     price_per_hour = models.BigIntegerField(help_text="The public price.")
@@ -100,8 +100,16 @@ class Quote(models.Model):
     class Meta:
         constraints = [
             ExclusionConstraint(
-                name="type_has_one_quote_at_any_instant",
-                expressions=[("type", RangeOperators.EQUAL), ("during", RangeOperators.OVERLAPS)],
+                name="type_has_one_quote_at_a_time",
+                expressions=[(Func(F("type"), F("during"), function="markets_quote_span"), RangeOperators.OVERLAPS)],
+            ),
+            models.CheckConstraint(
+                name="quote_is_of_our_time",
+                condition=Q(
+                    during__startswith__gte="1950-01-01T00:00:00+00:00",
+                    during__startswith__lt="2100-01-01T00:00:00+00:00",
+                )
+                & (Q(during__upper_inf=True) | Q(during__endswith__lt="2100-01-01T00:00:00+00:00")),
             ),
             models.CheckConstraint(
                 name="quote_is_bounded_below_and_not_empty",
@@ -116,7 +124,10 @@ class Quote(models.Model):
                 ),
             ),
         ]
-        indexes = [models.Index(name="quotes_by_type", fields=["type", "-id"])]
+        indexes = [
+            models.Index(name="quotes_by_type", fields=["type", "-id"]),
+            models.Index(name="present_quotes", fields=["type"], condition=Q(during__upper_inf=True)),
+        ]
 
     def __str__(self) -> str:
         return f"{self.type_id}: {self.price_per_hour}"

@@ -29,7 +29,7 @@ RECONCILE_SECONDS = 5.0
 SAMPLE_SECONDS = 5.0
 END_SECONDS = 120
 TICKING = "import django, sys; django.setup(); from markets.scale.ticking import main; main(sys.argv[1:])"
-"""The ticks in a process of their own, as Celery runs them."""
+"""The ticks in a process of their own and the meters in another, as Celery runs them."""
 
 Look = Callable[[], list[str]]
 
@@ -78,55 +78,69 @@ class Settings:
         )
 
 
+Turns = dict[str, list[dict[str, Any]]]
+"""What there was of each kind in `ticking.WHAT`, as JSON."""
+
+
 class Ticks(Protocol):
-    """Who ticks."""
+    """Who ticks and meters."""
 
     def turn(self) -> None:
         """Called once a turn."""
 
-    def end(self) -> list[dict[str, Any]]:
-        """Stop; every tick of the run as JSON."""
+    def end(self) -> Turns:
+        """Stop; every tick and every meter of the run."""
 
 
 class Inline:
-    """Ticks between the turns, in this very process: for small runs."""
+    """Ticks and meters between the turns, in this very process: for small runs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._turns: list[dict[str, Any]] = []
+        self._turns: Turns = {what: [] for what in ticking.WHAT}
 
     def turn(self) -> None:
-        """Tick once."""
-        self._turns.append(asdict(ticking.once(self._cluster.pk)))
+        """Tick once, and meter once."""
+        for what, act in ticking.WHAT.items():
+            self._turns[what].append(asdict(act(self._cluster.pk)))
 
-    def end(self) -> list[dict[str, Any]]:
+    def end(self) -> Turns:
         """What there was."""
         return self._turns
 
 
 class Beside:
-    """Ticks every second in a process beside this one, whose lines are kept in a file of a folder."""
+    """Ticks and meters every second in a process each beside this one, whose lines are kept in files of a folder."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._path = folder / "ticks.jsonl"
-        with self._path.open("wb") as output:
-            command = [sys.executable, "-c", TICKING, str(cluster.pk)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output)
+        self._paths = {what: folder / f"{what}.jsonl" for what in ticking.WHAT}
+        self._processes = {what: _ticking(what, cluster, path) for what, path in self._paths.items()}
 
     def turn(self) -> None:
-        """See that it lives."""
-        if self._process.poll() is not None:
-            raise RuntimeError(f"the ticks ended with status {self._process.returncode}")
+        """See that they live."""
+        for what, process in self._processes.items():
+            if process.poll() is not None:
+                raise RuntimeError(f"the {what} ended with status {process.returncode}")
 
-    def end(self) -> list[dict[str, Any]]:
-        """Let the last tick end."""
-        self._process.terminate()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        return [json.loads(line) for line in self._path.read_text().splitlines()]
+    def end(self) -> Turns:
+        """Let the last ones end."""
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        return {
+            what: [json.loads(line) for line in path.read_text().splitlines()] for what, path in self._paths.items()
+        }
+
+
+def _ticking(what: str, cluster: Cluster, path: Path) -> "subprocess.Popen[bytes]":
+    with path.open("wb") as output:
+        command = [sys.executable, "-c", TICKING, what, str(cluster.pk)]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output)
 
 
 @dataclass(slots=True)
@@ -206,7 +220,7 @@ def drive(
     Args:
         look: finds violations of the invariants.
         say: is told in sentences how it goes.
-        ticks_of: who ticks the cluster.
+        ticks_of: who ticks and meters the cluster.
 
     Returns:
         What a report shows, as JSON.
@@ -224,7 +238,7 @@ def drive(
     try:
         run.run(least_seconds=turn_seconds)
     finally:
-        ticks = run.ticks.end()
+        turns = run.ticks.end()
     if not run.violations():
         run.check()
     return {
@@ -232,7 +246,7 @@ def drive(
         "seeding_seconds": seeding_seconds,
         "began": began.timestamp(),
         "ended": clock.now().timestamp(),
-        "ticks": ticks,
+        **turns,
         "samples": run.samples,
         "checks": run.checks,
         "violations": run.violations(),

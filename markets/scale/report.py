@@ -48,8 +48,8 @@ def _lede(result: Mapping[str, Any]) -> str:
 
 def cards(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The figures to know, each a name and a value with its unit."""
-    ticks = _seconds(result, "tick_seconds")
-    meters = _seconds(result, "meter_seconds")
+    ticks = _seconds(result, "ticks", "tick_seconds")
+    meters = _seconds(result, "meters", "meter_seconds")
     counts = _totals_of(result["per_minute"])
     checks = result["checks"]
     return [
@@ -119,20 +119,18 @@ def _utilisation(result: Mapping[str, Any]) -> Json:
 
 
 def _durations(result: Mapping[str, Any]) -> Json:
-    windows: dict[int, list[Json]] = defaultdict(list)
-    for row in result["ticks"]:
-        windows[int((row["at"] - result["began"]) // WINDOW_SECONDS)].append(row)
-    x = [(window + 0.5) * WINDOW_SECONDS / 60 for window in windows]
-
-    def percentile(name: str, percent: float) -> list[float]:
-        return [1000 * float(np.percentile([row[name] for row in rows], percent)) for rows in windows.values()]
-
-    traces = [
-        _line(f"{part}, {name}", x, percentile(field, percent), mode="lines+markers", line={"dash": dash})
-        for part, field in (("tick", "tick_seconds"), ("metering", "meter_seconds"))
-        for name, percent, dash in (("median", 50, "solid"), ("p95", 95, "dot"))
-    ]
-    text = f"Durable ticks and the billing after them, over {WINDOW_SECONDS} s each; hosts and tenants run beside them."
+    traces = []
+    for part, kind, field in (("tick", "ticks", "tick_seconds"), ("metering", "meters", "meter_seconds")):
+        windows: dict[int, list[float]] = defaultdict(list)
+        for row in result[kind]:
+            windows[int((row["at"] - result["began"]) // WINDOW_SECONDS)].append(1000 * row[field])
+        x = [(window + 0.5) * WINDOW_SECONDS / 60 for window in windows]
+        for name, percent, dash in (("median", 50, "solid"), ("p95", 95, "dot")):
+            y = [float(np.percentile(values, percent)) for values in windows.values()]
+            traces.append(_line(f"{part}, {name}", x, y, mode="lines+markers", line={"dash": dash}))
+    text = (
+        f"Durable ticks and the billing beside them, over {WINDOW_SECONDS} s each; hosts and tenants run beside them."
+    )
     return _plot("durations", "How long a tick takes", "ms", text, traces)
 
 
@@ -225,8 +223,8 @@ def _totals_of(per_minute: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return totals
 
 
-def _seconds(result: Mapping[str, Any], name: str) -> "np.ndarray[Any, Any]":
-    return np.array([row[name] for row in result["ticks"]] or [0.0])
+def _seconds(result: Mapping[str, Any], kind: str, name: str) -> "np.ndarray[Any, Any]":
+    return np.array([row[name] for row in result[kind]] or [0.0])
 
 
 def _ms(seconds: "np.ndarray[Any, Any]", percent: float) -> str:

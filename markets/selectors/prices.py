@@ -105,11 +105,15 @@ def decimated(points: Sequence[Point], limit: int) -> list[Point]:
 
 _Quote = tuple[datetime, datetime | None, int, int, int, int]
 
-_COUNT = "SELECT count(*) FROM markets_quote WHERE type_id = %(type)s AND during && tstzrange(%(start)s, %(end)s, '[]')"
+_COUNT = """
+    SELECT count(*) FROM markets_quote
+    WHERE markets_quoted(type_id, during, %(type)s, tstzrange(%(start)s, %(end)s, '[]'))
+"""
 
 _ALL = """
     SELECT lower(during), upper(during), price_per_hour, lease_price_per_hour, base_price_per_hour, cap_price_per_hour
-    FROM markets_quote WHERE type_id = %(type)s AND during && tstzrange(%(start)s, %(end)s, '[]')
+    FROM markets_quote
+    WHERE markets_quoted(type_id, during, %(type)s, tstzrange(%(start)s, %(end)s, '[]'))
     ORDER BY lower(during)
 """
 
@@ -122,7 +126,8 @@ _COARSE = """
                    extract(epoch FROM greatest(lower(during), %(start)s)), extract(epoch FROM %(start)s::timestamptz),
                    extract(epoch FROM %(end)s::timestamptz) + 1, %(stretches)s
                ) AS stretch
-        FROM markets_quote WHERE type_id = %(type)s AND during && tstzrange(%(start)s, %(end)s, '[]')
+        FROM markets_quote
+        WHERE markets_quoted(type_id, during, %(type)s, tstzrange(%(start)s, %(end)s, '[]'))
     ), kept AS (
         SELECT unnest(ARRAY[
             min(id), max(id), (array_agg(id ORDER BY price, id))[1], (array_agg(id ORDER BY price DESC, id))[1]
@@ -222,16 +227,20 @@ class Trend:
 
 
 _TREND = """
-    SELECT quote.type_id,
+    SELECT type.id,
            width_bucket(
                extract(epoch FROM greatest(lower(during), %(start)s)), extract(epoch FROM %(start)s::timestamptz),
                extract(epoch FROM %(end)s::timestamptz) + 1, %(stretches)s
            ) AS stretch,
            min(price_per_hour), max(price_per_hour), (array_agg(price_per_hour ORDER BY quote.id DESC))[1],
            (array_agg(price_per_hour ORDER BY quote.id))[1], min(lower(during))
-    FROM markets_quote AS quote JOIN workers_acceleratortype AS type ON type.id = quote.type_id
-    WHERE type.cluster_id = %(cluster)s AND during && tstzrange(%(start)s, %(end)s, '[]')
-    GROUP BY quote.type_id, stretch ORDER BY quote.type_id, stretch
+    FROM workers_acceleratortype AS type CROSS JOIN LATERAL (
+        SELECT * FROM markets_quote
+        WHERE markets_quoted(type_id, during, type.id, tstzrange(%(start)s, %(end)s, '[]'))
+        OFFSET 0  -- one type's quotes at a time, by their index
+    ) AS quote
+    WHERE type.cluster_id = %(cluster)s
+    GROUP BY type.id, stretch ORDER BY type.id, stretch
 """
 
 
@@ -288,7 +297,8 @@ class Outlook:
 _SPENT_AT = """
     SELECT price_per_hour, sum(extract(epoch FROM least(coalesce(upper(during), %(end)s), %(end)s)
                                                  - greatest(lower(during), %(start)s)))
-    FROM markets_quote WHERE type_id = %(type)s AND during && tstzrange(%(start)s, %(end)s, '[)')
+    FROM markets_quote
+    WHERE markets_quoted(type_id, during, %(type)s, tstzrange(%(start)s, %(end)s))
     GROUP BY price_per_hour ORDER BY price_per_hour
 """
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import Q
 
 from laissez.events import Outbox
 from markets.models import Award, Bid, Notice
@@ -19,7 +19,7 @@ from workers.models import Job, Lease
 from workers.services import jobs, leases
 
 JOBS_PER_TRANSACTION = 200
-FAILED = "the funds of job %s could not be settled; it is tried again at the next tick"
+FAILED = "the funds of job %s could not be settled; it is tried again by the next meter"
 
 TO_SETTLE = """
     SELECT job.id
@@ -28,7 +28,7 @@ TO_SETTLE = """
       AND NOT EXISTS (
           SELECT FROM workers_lease AS lease
           WHERE lease.job_id = job.id
-            AND (lease.state <> 'closed' OR upper(lease.billed_during) > lease.metered_until)
+            AND (lease.state <> 'closed' OR lease.is_owing)
           OFFSET 0  -- one job's few leases at a time, by their index
       )
     ORDER BY job.id
@@ -75,12 +75,15 @@ SPENT = """
               SELECT FROM markets_notice AS notice
               WHERE notice.job_id = job.id AND notice.state = 'open' AND notice.reason = 'budget'
           )
+    ), unbilled AS MATERIALIZED (
+        SELECT tstzrange(min(since), %(now)s) AS time FROM used WHERE until > since HAVING count(*) > 0
     ), dearest AS (
-        SELECT type_id, max(lease_price_per_hour) AS price
-        FROM markets_quote
-        WHERE type_id IN (SELECT id FROM workers_acceleratortype WHERE cluster_id = %(cluster)s)
-          AND during && tstzrange(coalesce((SELECT min(since) FROM used WHERE until > since), %(now)s), %(now)s)
-        GROUP BY type_id
+        SELECT type.id AS type_id, (
+            SELECT max(lease_price_per_hour) FROM markets_quote
+            WHERE markets_quoted(type_id, during, type.id, unbilled.time)
+        ) AS price
+        FROM unbilled CROSS JOIN workers_acceleratortype AS type
+        WHERE type.cluster_id = %(cluster)s
     )
     SELECT used.id
     FROM used LEFT JOIN dearest ON dearest.type_id = used.type_id
@@ -127,8 +130,7 @@ def _release(job_ids: Sequence[int], outbox: Outbox) -> int:
 
 def _still_owing(job_ids: Iterable[int]) -> set[int]:
     """Those that have been resumed meanwhile, got a device and ended again."""
-    unbilled = Q(billed_during__endswith__gt=F("metered_until"))
-    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | unbilled, job_id__in=list(job_ids))
+    rows = Lease.objects.filter(~Q(state=Lease.State.CLOSED) | Q(is_owing=True), job_id__in=list(job_ids))
     return set(rows.values_list("job_id", flat=True))
 
 

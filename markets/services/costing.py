@@ -13,15 +13,32 @@ from itertools import pairwise
 from typing import Protocol
 
 from django.db import connection
-from psycopg.types.range import TimestamptzRange
 
 from laissez.clock import microseconds
 from markets.engine.money import amount, format_price, integral
-from markets.models import Quote
 from markets.services import funds
 from workers.models import Job, Lease
 
 NEVER = datetime.max.replace(tzinfo=UTC)
+QUOTES = """
+    SELECT type.id, quote.id, quote.began, quote.ended, quote.lease_price_per_hour, quote.cap_price_per_hour
+    FROM unnest(%(types)s::bigint[]) AS type(id) CROSS JOIN LATERAL (
+        SELECT quote.*, lower(during) AS began, upper(during) AS ended FROM markets_quote AS quote
+        WHERE markets_quoted(type_id, during, type.id, tstzrange(%(start)s, %(end)s))
+        OFFSET 0  -- one type's few quotes at a time, by their index
+    ) AS quote
+    ORDER BY type.id, quote.began
+"""
+COUNT_QUOTES = """
+    SELECT count(*) FROM (
+        SELECT FROM unnest(%(types)s::bigint[]) AS type(id) CROSS JOIN LATERAL (
+            SELECT FROM markets_quote
+            WHERE markets_quoted(type_id, during, type.id, tstzrange(%(start)s, %(end)s))
+            OFFSET 0
+        ) AS quote
+        LIMIT %(most)s
+    ) AS some
+"""
 OWN_BIDS = """
     SELECT own.job, own.type, bid.opened_at, coalesce(bid.keep_price_per_hour, bid.max_price_per_hour)
     FROM unnest(%(jobs)s::bigint[], %(types)s::bigint[]) AS own(job, type)
@@ -126,12 +143,10 @@ class Prices:
         Of each row's bids that is the last one by the start, however old, and what came after it.
         """
         quotes: dict[int, _Quotes] = defaultdict(_Quotes)
-        inside = Quote.objects.filter(
-            type_id__in={lease.type_id for lease in leases}, during__overlap=TimestamptzRange(start, end)
-        ).order_by("type_id", "during")
-        columns = ("type_id", "pk", "during", "lease_price_per_hour", "cap_price_per_hour")
-        for type_id, number, during, price, cap in inside.values_list(*columns):
-            quotes[type_id].add(_Quote(number, during.lower, during.upper or NEVER, price, cap))
+        with connection.cursor() as cursor:
+            cursor.execute(QUOTES, {"types": sorted({lease.type_id for lease in leases}), "start": start, "end": end})
+            for type_id, number, began, ended, price, cap in cursor.fetchall():
+                quotes[type_id].add(_Quote(number, began, ended or NEVER, price, cap))
         return cls(quotes, _own_bids({(lease.job_id, lease.type_id) for lease in leases}, start, end))
 
     def pieces(self, lease: Tenure, start: datetime, end: datetime) -> list[Piece]:
@@ -248,9 +263,10 @@ def paid(rows: Iterable[Lease], now: datetime, *, most_quotes: int) -> dict[int,
     if not spans:
         return {}
     first, types = min(start for start, _ in spans.values()), {lease.type_id for lease in spans}
-    moved = Quote.objects.filter(type_id__in=types, during__overlap=TimestamptzRange(first, now))
-    if moved[: most_quotes + 1].count() > most_quotes:
-        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(COUNT_QUOTES, {"types": list(types), "start": first, "end": now, "most": most_quotes + 1})
+        if cursor.fetchone()[0] > most_quotes:
+            return {}
     prices = Prices.of(list(spans), first, now)
     return {lease.pk: prices.pieces(lease, *span) for lease, span in spans.items()}
 

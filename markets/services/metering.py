@@ -1,19 +1,21 @@
 """From lease time and prices to billing slices and the ledger.
 
 A lease's bill is the once-rounded integral of price over its billed time, so slicing never changes it: a slice is the
-difference of two rounded running totals. Leases are metered some hundred slices a transaction, under the locks of the
-cluster, of their jobs and of their own rows; one lease that cannot be billed stops no other.
+difference of two rounded running totals. Leases are metered a hundred slices a transaction, under the locks of their
+jobs and of their own rows; one lease that cannot be billed stops no other. A meter runs beside the ticks, so it neither
+holds the cluster's lock, at which a tick would turn back, nor waits for it.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from itertools import accumulate, groupby, zip_longest
 
-from django.db import connection
+from django.db import connection, transaction
 
 from laissez import clock
 from laissez.clock import microseconds
@@ -26,11 +28,15 @@ from tenants.services import ledger
 from workers.models import Cluster
 
 SLICE = timedelta(seconds=funds.SLICE_SECONDS)
-SLICES_PER_TRANSACTION = 200
+SLICES_PER_TRANSACTION = 100
+"""A tenth of a second or so: a tick that has to ask the jobs of a batch waits for its end."""
 SLICES_PER_RUN = 2000
-"""What one run bills at most, so that a tick soon follows even after an outage. The next run goes on."""
+"""What one run bills at most, so that what shares its process soon has its turn. The next run goes on."""
 
-FAILED = "lease %s could not be billed; it is tried again at the next tick"
+_METERS = 0x4D455445
+"""Of the database's advisory locks, those of meters."""
+
+FAILED = "lease %s could not be billed; it is tried again by the next meter"
 
 # Two ways to be due, so that the index of each is used: leases without an end, and leases that have ended.
 DUE = """
@@ -45,8 +51,7 @@ DUE = """
         SELECT lease.id, lease.metered_until,
                ceil(extract(epoch FROM upper(lease.billed_during) - lease.metered_until) / %(slice)s)
         FROM workers_host AS host JOIN workers_lease AS lease ON lease.host_id = host.id
-        WHERE host.cluster_id = %(cluster)s AND lease.state = 'closed'
-          AND upper(lease.billed_during) > lease.metered_until
+        WHERE host.cluster_id = %(cluster)s AND lease.is_owing
     ) AS due
     ORDER BY metered_until, id
 """
@@ -143,23 +148,60 @@ NOTHING = ledger.Taken(0, None)
 def meter_cluster(cluster_id: int) -> int:
     """Bill what is due in one cluster, whole minutes of open leases and the rest of ended ones; then see to its funds.
 
+    Where another meter of the cluster is at it, this one does nothing.
+
     Returns:
         How many leases were billed.
     """
-    now = clock.now()
-    billed = 0
-    for lease_ids in _batches(_due(cluster_id, now)):
-        billed += batches.apply(partial(meter, cluster_id), lease_ids, failed=FAILED)
-    budgets.settle(cluster_id)
-    budgets.watch(cluster_id, now)
-    return billed
+    with _alone(cluster_id) as is_alone:
+        if not is_alone:
+            return 0
+        billed, until = 0, quoted_until(cluster_id)
+        if until is not None:
+            for lease_ids in _batches(_due(cluster_id, until)):
+                billed += batches.apply(partial(meter, until), lease_ids, failed=FAILED)
+        budgets.settle(cluster_id)
+        budgets.watch(cluster_id, clock.now())
+        return billed
 
 
-def _due(cluster_id: int, now: datetime) -> dict[int, int]:
+@contextmanager
+def _alone(cluster_id: int) -> Iterator[bool]:
+    """Keep other meters of the cluster away, in this process and in others. Yields whether there is none already.
+
+    A lock of the connection, which also goes with it: it spares work, and what is billed does not depend on it.
+    """
+    key = [_METERS, cluster_id % 2**31]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", key)
+        (is_alone,) = cursor.fetchone()
+    try:
+        yield is_alone
+    finally:
+        if is_alone:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", key)
+
+
+def quoted_until(cluster_id: int) -> datetime | None:
+    """Up to when all quotes of a cluster are written: no other that is in force before can still appear.
+
+    Quotes are written by ticks, under the cluster's lock, and dated with a reading of the clock that is later than the
+    lock. So all are written up to now where nobody holds it; and else, as perhaps a tick does, up to the last tick that
+    has come to its end, which left its reading in the cluster's row. None where there is none.
+    """
+    with transaction.atomic(durable=True):
+        unlocked = Cluster.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=cluster_id)
+        now = clock.now() if list(unlocked.values_list("pk")) else None
+        transaction.set_rollback(True)  # which ends the lock without waiting for a disk
+    return now or Cluster.objects.filter(pk=cluster_id).values_list("last_tick_at", flat=True).first()
+
+
+def _due(cluster_id: int, until: datetime) -> dict[int, int]:
     """How many slices are due of each lease, the one first that has waited longest."""
     figures: dict[str, int | datetime] = {
         "cluster": cluster_id,
-        "now": now,
+        "now": until,
         "slice": funds.SLICE_SECONDS,
         "most": SLICES_PER_TRANSACTION,
     }
@@ -187,18 +229,20 @@ def _batches(due: Mapping[int, int]) -> Iterator[list[int]]:
         yield batch
 
 
-def meter(cluster_id: int, lease_ids: Sequence[int], outbox: Outbox) -> int:
-    """Bill some leases of one cluster up to now, under the locks of the cluster, of their jobs and of themselves.
+def meter(until: datetime, lease_ids: Sequence[int], outbox: Outbox) -> int:
+    """Bill some leases of one cluster, under the locks of their jobs and of themselves.
 
-    Quotes are written under the one, bids under the others, each dated before it is visible: with all held, nothing
-    that is dated before now can still appear.
+    Bids are written under the jobs' locks and dated under them: with those held, none that is dated before now can
+    still appear, and so none before `until`.
+
+    Args:
+        until: an instant that is past and up to which all quotes are written (`quoted_until`).
 
     Returns:
         How many of them were due.
     """
-    Cluster.objects.select_for_update(no_key=True).only("pk").get(pk=cluster_id)
     leases = _locked(lease_ids)
-    slices = _slices(leases, outbox.now())
+    slices = _slices(leases, until)
     for following in _one_of_each(_charge(slices, outbox)):
         _write(following)
     return len({each.lease.id for each in slices})
@@ -212,23 +256,23 @@ def _locked(lease_ids: Sequence[int]) -> list[_Lease]:
         return [_Lease(*row) for row in cursor.fetchall()]
 
 
-def _until(lease: _Lease, now: datetime) -> datetime | None:
-    """Up to when the lease is billed now: its end, or the last whole slice. None when nothing is due.
+def _until(lease: _Lease, quoted: datetime) -> datetime | None:
+    """Up to when the lease is billed now: its end, or the last whole slice that is quoted. None when nothing is due.
 
     Not after the host's last word of it: should the host be lost, its lease ends there.
     """
     if lease.billed_from is None or lease.metered_until is None:
         return None
     until = lease.billed_until
-    if until is None:
-        heard = min(now, lease.last_heard_at or lease.billed_from)
+    if until is None or until > quoted:
+        heard = min(quoted, lease.last_heard_at or lease.billed_from)
         until = lease.billed_from + (heard - lease.billed_from) // SLICE * SLICE
     return until if until > lease.metered_until else None
 
 
-def _minutes(lease: _Lease, now: datetime) -> Iterator[tuple[datetime, datetime]]:
+def _minutes(lease: _Lease, quoted: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The slices of a lease that are due: whole ones and a shorter one at its end, as many as go into a transaction."""
-    start, until = lease.metered_until, _until(lease, now)
+    start, until = lease.metered_until, _until(lease, quoted)
     for _ in range(SLICES_PER_TRANSACTION):
         if start is None or until is None or start >= until:
             return
@@ -237,9 +281,9 @@ def _minutes(lease: _Lease, now: datetime) -> Iterator[tuple[datetime, datetime]
         start = end
 
 
-def _slices(leases: Iterable[_Lease], now: datetime) -> list[_Slice]:
+def _slices(leases: Iterable[_Lease], quoted: datetime) -> list[_Slice]:
     """What is due of some leases, one lease after the other."""
-    minutes = {lease: due for lease in leases if (due := list(_minutes(lease, now)))}
+    minutes = {lease: due for lease in leases if (due := list(_minutes(lease, quoted)))}
     if not minutes:
         return []
     first, last = min(due[0][0] for due in minutes.values()), max(due[-1][1] for due in minutes.values())

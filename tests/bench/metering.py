@@ -178,8 +178,10 @@ def figures(run: Run) -> Iterator[Figure]:
 def _at_once(cluster: Cluster, leases: int) -> Iterator[Figure]:
     took = []
     for _ in range(1 + leases // metering.SLICES_PER_RUN):
-        for lease_ids in metering._batches(metering._due(cluster.pk, clock.now())):
-            meter = partial(metering.meter, cluster.pk)
+        until = metering.quoted_until(cluster.pk)
+        assert until is not None
+        for lease_ids in metering._batches(metering._due(cluster.pk, until)):
+            meter = partial(metering.meter, until)
             took.append(_seconds(partial(batches.apply, meter, lease_ids, failed="lease %s was not billed")))
     detail = f"{leases:,} leases due at once, {len(took)} transactions, durable"
     yield Figure("metering.at_once", leases / sum(took), "leases/s", better="higher", goal=leases / 60, detail=detail)
@@ -190,7 +192,7 @@ def _at_once(cluster: Cluster, leases: int) -> Iterator[Figure]:
 
 
 def _steady(cluster: Cluster, leases: int) -> Iterator[Figure]:
-    """A tick's meter each second, as a sixtieth of all leases comes due."""
+    """The meter each second, as a sixtieth of all leases comes due."""
     metering.meter_cluster(cluster.pk)
     took, billed = [], 0
     for _ in range(STEADY_SECONDS):
@@ -199,7 +201,7 @@ def _steady(cluster: Cluster, leases: int) -> Iterator[Figure]:
         took.append(time.perf_counter() - started)
         time.sleep(max(0.0, 1 - took[-1]))
     detail = (
-        f"{billed / STEADY_SECONDS:.0f} leases a tick billed and their holds renewed; longest {max(took) * 1e3:.0f}"
+        f"{billed / STEADY_SECONDS:.0f} leases a second billed and their holds renewed; longest {max(took) * 1e3:.0f}"
     )
     yield Figure("metering.steady", median(took) * 1e3, "ms", goal=1000, detail=detail)
     watching: dict[str, Callable[[], object]] = {

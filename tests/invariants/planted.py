@@ -1,5 +1,6 @@
 """What planting a violation takes: SQL for the rows of a lived market, and a look at it with the rows in the ground."""
 
+from django.apps import apps
 from django.db import transaction
 
 from tests import soundness
@@ -62,10 +63,18 @@ def change_slice(name: str, slug: str, changes: str) -> str:
 def copy(table: str, original: str, **changes: str) -> str:
     """A statement that adds a copy of the row with that id to a table; the changes are SQL values."""
     pairs = ", ".join(f"'{column}', {value}" for column, value in {"id": "1000000", **changes}.items())
+    columns = ", ".join(_written(table))
     return (
-        f"INSERT INTO {table} SELECT (jsonb_populate_record(original, jsonb_build_object({pairs}))).*"
-        f" FROM {table} AS original WHERE id = {original}"
+        f"INSERT INTO {table} ({columns}) SELECT {columns} FROM ("
+        f" SELECT (jsonb_populate_record(original, jsonb_build_object({pairs}))).*"
+        f" FROM {table} AS original WHERE id = {original}) AS made"
     )
+
+
+def _written(table: str) -> list[str]:
+    """The columns of a table but for those that the database generates."""
+    (model,) = (model for model in apps.get_models() if model._meta.db_table == table)
+    return [str(field.column) for field in model._meta.concrete_fields if not field.generated]
 
 
 def without(table: str, *constraints: str) -> list[str]:

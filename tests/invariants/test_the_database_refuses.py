@@ -98,7 +98,7 @@ REFUSED = [
         "billing_lies_within_the_occupation",
         [change_lease("steady", L4, "billed_during = tstzrange(lower(during) - interval '1 second', NULL)")],
     ),
-    ("type_has_one_quote_at_any_instant", [copy("markets_quote", QUOTE)]),
+    ("type_has_one_quote_at_a_time", [copy("markets_quote", QUOTE)]),
     (
         "prices_are_ordered",
         [copy("markets_quote", QUOTE, during=LONG_PAST, price_per_hour="original.cap_price_per_hour + 1")],

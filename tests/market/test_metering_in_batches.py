@@ -127,7 +127,7 @@ def assert_metered_alike(day: Day) -> int:
 
     def together() -> None:
         for batch in batches:
-            in_one_outbox(day, partial(metering.meter, day.cluster.pk, batch))
+            in_one_outbox(day, partial(metering.meter, day.now, batch))
 
     expected = undone(lambda: one_after_the_other(day, one_by_one.meter, due))
     together()
@@ -267,7 +267,7 @@ def statements(jobs: int) -> dict[str, int]:
     Job.objects.update(budget_microdollars=1_000_000)
     acts: dict[str, Callable[[], object]] = {
         "due": lambda: metering._due(cluster.pk, now),
-        "meter": lambda: metering.meter(cluster.pk, lease_ids, Outbox()),
+        "meter": lambda: metering.meter(now, lease_ids, Outbox()),
         "short": lambda: budgets._short(cluster.pk),
         "spent": lambda: budgets._spent(cluster.pk, now),
         "renew": lambda: budgets._renew_or_warn(job_ids, Outbox()),

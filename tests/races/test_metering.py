@@ -5,11 +5,12 @@ from decimal import Decimal
 
 import pytest
 
-from laissez.events import Outbox
+from laissez import clock
+from laissez.events import Outbox, transact
 from laissez.sdk.contexts import Decision
 from markets.engine.money import amount, integral
 from markets.models import BillingSlice, Quote
-from markets.services import advising, metering
+from markets.services import advising, metering, scheduling
 from tenants.models import Transfer
 from tests import scenes
 from tests.elapsing import pass_time
@@ -68,7 +69,7 @@ def test_a_second_meter_that_waits_for_the_first_finds_nothing_left() -> None:
     cluster, _, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
     _, second = overlapping(
-        lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: metering.meter_cluster(cluster.pk)
+        lambda outbox: metering.meter(clock.now(), [lease.pk], outbox), lambda: metering.meter_cluster(cluster.pk)
     )
     assert second == 0
     assert BillingSlice.objects.count() == len(charges()) == 2
@@ -85,7 +86,7 @@ def test_a_meter_and_the_end_of_the_lease_in_any_order_bill_all_of_it_and_no_mor
 def test_a_lease_that_ends_while_it_is_metered_is_billed_to_its_end() -> None:
     cluster, host, job = running(minutes=2.5)
     lease = scenes.lease_of(job)
-    overlapping(lambda outbox: metering.meter(cluster.pk, [lease.pk], outbox), lambda: host.end(job))
+    overlapping(lambda outbox: metering.meter(clock.now(), [lease.pk], outbox), lambda: host.end(job))
     assert_billed_to_the_end(cluster, job)
 
 
@@ -150,7 +151,7 @@ def test_a_report_that_waits_for_a_batch_ends_its_lease_after_what_the_batch_has
     cluster, host, submitted = running_together(4, minutes=2.5)
     lease_ids = [scenes.lease_of(job).pk for job in submitted]
     billed, _ = overlapping(
-        lambda outbox: metering.meter(cluster.pk, lease_ids, outbox), lambda: host.end(submitted[1])
+        lambda outbox: metering.meter(clock.now(), lease_ids, outbox), lambda: host.end(submitted[1])
     )
     assert billed == 4
     assert_billed_to_the_end(cluster, submitted[1])
@@ -185,3 +186,62 @@ def test_batches_of_several_meters_at_once_bill_every_lease_once() -> None:
     outcomes = race(4, lambda _: metering.meter_cluster(cluster.pk))
     assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
     assert BillingSlice.objects.count() == len(charges()) == 3 * len(submitted)
+
+
+def test_a_slow_meter_delays_no_tick() -> None:
+    cluster, _, submitted = running_together(3, minutes=2.5)
+    lease_ids = [scenes.lease_of(job).pk for job in submitted]
+    scenes.make_host(cluster, "host-2", nvidia_l4=1)
+    waiting = scenes.submit(scenes.make_tenant("carol"), ("nvidia-l4", "1.0"))
+
+    def meter(outbox: Outbox) -> tuple[int, list[object]]:
+        billed = metering.meter(clock.now(), lease_ids, outbox)
+        return billed, race(1, lambda _: scenes.tick(cluster))  # while nothing of this is committed
+
+    assert transact(meter) == (3, [scheduling.Outcome.CLEARED])
+    waiting.refresh_from_db()
+    assert waiting.state == Job.State.RUNNING
+
+
+def test_a_meter_beside_a_tick_bills_up_to_the_tick_before_it() -> None:
+    cluster, _, _ = running(minutes=2.5)
+    before = metering.quoted_until(cluster.pk)
+    cluster.refresh_from_db()
+    assert before is not None
+    assert cluster.last_tick_at is not None
+    assert before > cluster.last_tick_at
+
+    def tick(outbox: Outbox) -> None:
+        assert scheduling._tick(cluster.pk, outbox) == scheduling.Outcome.UNCHANGED
+        seen, billed = race(1, lambda _: (metering.quoted_until(cluster.pk), metering.meter_cluster(cluster.pk)))[0]
+        assert seen == cluster.last_tick_at
+        assert billed == 1
+
+    transact(tick)
+    assert BillingSlice.objects.count() == 2
+    after = metering.quoted_until(cluster.pk)
+    assert after is not None
+    assert after > before
+
+
+def test_what_has_ended_after_the_tick_before_is_billed_to_its_end_by_a_later_meter() -> None:
+    cluster, host, job = running(minutes=2.5)
+
+    def tick(outbox: Outbox) -> None:
+        assert scheduling._tick(cluster.pk, outbox) == scheduling.Outcome.UNCHANGED
+        race(1, lambda _: host.end(job))
+        race(1, lambda _: metering.meter_cluster(cluster.pk))
+        lease = scenes.lease_of(job)
+        assert lease.metered_until == lease.billed_during.lower + timedelta(minutes=2)
+        assert lease.metered_until < lease.billed_during.upper
+
+    transact(tick)
+    assert_billed_to_the_end(cluster, job)
+
+
+def test_a_meter_beside_another_leaves_the_work_to_it() -> None:
+    cluster, _, _ = running(minutes=2.5)
+    with metering._alone(cluster.pk) as is_alone:
+        assert is_alone
+        assert race(1, lambda _: metering.meter_cluster(cluster.pk)) == [0]
+    assert metering.meter_cluster(cluster.pk) == 1

@@ -42,6 +42,7 @@ def test_a_small_run_moves_in_every_way_and_breaks_no_invariant() -> None:
     assert Lease.objects.filter(state="active", first_step_at=None).count() < 20
     assert Job.objects.filter(state="succeeded").exists()
     assert result["ticks"]
+    assert sum(row["billed"] for row in result["meters"])
     money = result["money"]
     assert money["slices"] == money["leases"]
     assert money["revenue"] == money["slices"] + money["probing"]

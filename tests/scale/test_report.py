@@ -19,16 +19,17 @@ NOWHERE = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/nothing", "REDIS_URL":
 def result(**changes: Any) -> dict[str, Any]:
     """Two minutes of a tiny market."""
     turns = [
-        {"at": 1000.0 + second, "outcome": "cleared", "advise_seconds": 0.0, "tick_seconds": 0.02, "meter_seconds": 0.0,
-         "billed": 0}
+        {"at": 1000.0 + second, "outcome": "cleared", "advise_seconds": 0.0, "tick_seconds": 0.02}
         for second in range(120)
-    ]  # fmt: skip
+    ]
+    meters = [{"at": 1000.5 + second, "meter_seconds": 0.01, "billed": 0} for second in range(120)]
     made = {
         "settings": {"nodes": 12_000, "jobs": 24_000, "minutes": 2.0, "seed": 7},
         "seeding_seconds": 1.5,
         "began": 1000.0,
         "ended": 1120.0,
         "ticks": turns,
+        "meters": meters,
         "samples": [{"at": 1000.0, "usable": 10, "active": 9, "pending": 1, "closing": 0}],
         "checks": [{"at": 1060.0, "seconds": 0.5, "violations": []}],
         "violations": [],

@@ -76,6 +76,12 @@ class Lease(models.Model):
     )
     billed_microdollars = models.BigIntegerField(default=0)
     waived_microdollars = models.BigIntegerField(default=0)
+    is_owing = models.GeneratedField(
+        expression=Q(state="closed", billed_during__endswith__gt=models.F("metered_until")),  # type: ignore[arg-type]
+        output_field=models.BooleanField(null=True),
+        db_persist=True,
+        help_text="Whether it has ended and is not billed to its end yet.",
+    )
 
     class Meta:
         constraints = [
@@ -121,7 +127,7 @@ class Lease(models.Model):
             models.Index(
                 name="ended_leases_not_yet_billed",
                 fields=["host"],
-                condition=Q(state="closed", billed_during__endswith__gt=models.F("metered_until")),
+                condition=Q(is_owing=True),
             ),
         ]
 
