@@ -11,7 +11,7 @@ from django.db.models import F, Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("workers", "0020_jobs_have_room_on_their_pages")]
+    dependencies = [("workers", "0008_jobs_have_room_on_their_pages")]
 
     operations = [
         migrations.RemoveIndex(model_name="lease", name="ended_leases_not_yet_billed"),
