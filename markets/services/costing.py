@@ -37,7 +37,7 @@ COUNT_QUOTES = """
             OFFSET 0
         ) AS quote
         LIMIT %(most)s
-    ) AS some
+    ) AS counted
 """
 OWN_BIDS = """
     SELECT own.job, own.type, bid.opened_at, coalesce(bid.keep_price_per_hour, bid.max_price_per_hour)
