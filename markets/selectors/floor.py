@@ -111,7 +111,7 @@ _DEADLINES = f"""
 # What has changed since the log was taken, as far as this very statement sees it, is read with the rest, or what is
 # kept of it would not be of the same snapshot. The notes of it stay for the next tick.
 _CHANGED_LATE = """
-    WITH late AS MATERIALIZED (SELECT DISTINCT job_id FROM markets_floorchange WHERE cluster_id = %(cluster)s)
+    WITH late AS MATERIALIZED (SELECT DISTINCT job_id FROM markets_changes_noted(%(cluster)s) AS noted(job_id))
 """
 _NAMED = "ANY(%(changed)s::bigint[] || ARRAY(SELECT job_id FROM late WHERE job_id IS NOT NULL))"
 _OTHERS = "(%(others)s OR EXISTS (SELECT FROM late WHERE job_id IS NULL))"

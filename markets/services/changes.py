@@ -13,8 +13,8 @@ from workers.models import Cluster
 
 _JOBS = Table(Integer("id", "job_id"))
 _TAKE = f"""
-    WITH taken AS (DELETE FROM markets_floorchange WHERE cluster_id = %(cluster)s RETURNING job_id)
-    SELECT {_JOBS.select("FROM (SELECT DISTINCT job_id FROM taken) AS it")}
+    WITH taken AS (SELECT DISTINCT job_id FROM markets_changes_taken(%(cluster)s) AS taken(job_id))
+    SELECT {_JOBS.select("FROM taken")}
 """  # noqa: S608  (nothing but this module's own words)
 
 

@@ -18,6 +18,7 @@ from django.db import connection
 
 from laissez.clock import microseconds, rfc3339
 from laissez.events import Outbox, touch, transact
+from laissez.prepared import run
 from markets.engine.book import NONE
 from markets.engine.clearing import Clearing
 from markets.engine.dynamics import Plan, next_deadline, plan
@@ -70,6 +71,7 @@ def _tick(cluster_id: int, outbox: Outbox) -> Outcome:
     changed = changes.take(cluster)
     is_due = cluster.next_due_at is not None and cluster.next_due_at <= now
     if changed is None and not is_due:
+        run("SET LOCAL synchronous_commit = off")  # nothing but the time of this tick could be lost
         _stamp(cluster, now)
         return Outcome.UNCHANGED
     memory = _memories.pop(cluster.pk, None)

@@ -272,4 +272,4 @@ def test_an_unchanged_tick_takes_a_handful_of_queries_whatever_there_is(quiet: Q
     with CaptureQueriesContext(connection) as seen:
         assert quiet.tick() == Outcome.UNCHANGED
     texts = [query["sql"] for query in seen if "SAVEPOINT" not in query["sql"]]
-    assert len(texts) == 3  # lock the cluster, look for a price change that is due, note the tick
+    assert len(texts) == 4  # lock the cluster, look for a price change that is due, wait for no disk, note the tick
