@@ -211,6 +211,8 @@ def _on_streams(sql: str, counts: Counter[str], more: Sequence[Any]) -> list[tup
     if not rows:
         run(_CREATE, [names])
         rows = run(sql, parameters)
+    if len(rows) != len(names):
+        raise RuntimeError(f"Of the streams {', '.join(names)} only {len(rows)} could be counted up.")
     return rows
 
 
