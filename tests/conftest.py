@@ -42,6 +42,14 @@ def django_db_modify_db_settings(
             databases.copy_from_template()
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database can be dropped when all is over, whatever threads have left open."""
+    yield
+    with django_db_blocker.unblock():
+        databases.end_other_sessions()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def static_files_as_they_are_asked_for() -> Iterator[None]:
     """Every test client loads the middleware anew, which in the product reads the headers of all static files once."""

@@ -1,5 +1,7 @@
 """One migration for all workers of a run: the first that needs a database makes the template that every one copies."""
 
+import gc
+
 from django.conf import settings
 from django.db import connection
 
@@ -26,3 +28,16 @@ def _make() -> str:
     made: str = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     connection.close()
     return made
+
+
+def end_other_sessions() -> None:
+    """End what threads of earlier tests have left open, which would keep the test database from being dropped.
+
+    A thread's connection goes when its wrapper is collected, and that may be long after the thread.
+    """
+    gc.collect()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
