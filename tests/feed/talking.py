@@ -33,6 +33,10 @@ class Client:
         """The next thing that the server does, frames of life included."""
         return dict(await self._communicator.receive_output(timeout=DEADLINE_SECONDS))
 
+    async def is_silent(self) -> bool:
+        """Whether the server does nothing more, as far as it has got."""
+        return bool(await self._communicator.receive_nothing())
+
     async def read(self) -> dict[str, Any]:
         """The next frame but `alive`; a close counts as a frame `closed`."""
         async with asyncio.timeout(DEADLINE_SECONDS):
