@@ -20,7 +20,7 @@ from workers.models import Cluster
 pytestmark = pytest.mark.django_db
 
 A10, L4 = "nvidia-a10", "nvidia-l4"
-FEW, MANY = 3, 12
+FEW, MANY = 3, 30
 
 
 @pytest.fixture

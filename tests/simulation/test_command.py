@@ -2,11 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
-
-import pytest
-from django.core.management import CommandError, call_command
 
 ROOT = Path(__file__).parents[2]
 NOWHERE = {"DATABASE_URL": "postgres://nobody@127.0.0.1:1/nothing", "REDIS_URL": "redis://127.0.0.1:1/0"}
@@ -27,11 +23,12 @@ def test_the_paper_is_one_json_object_and_needs_no_database():
 
 
 def test_settings_change_the_run_and_text_is_for_reading():
-    text = StringIO()
-    call_command("simulate", "paper", "--restore-seconds", "5", stdout=text)
-    assert "app-b    pays $0.147983 and ends at 16.445 min" in text.getvalue()
+    done = simulate("paper", "--restore-seconds", "5")
+    assert done.returncode == 0, done.stderr
+    assert "app-b    pays $0.147983 and ends at 16.445 min" in done.stdout
 
 
 def test_nonsense_is_refused_by_name():
-    with pytest.raises(CommandError, match="'-1' is not between 0 and 86400 seconds"):
-        call_command("simulate", "paper", "--notice-seconds", "-1")
+    done = simulate("paper", "--notice-seconds", "-1")
+    assert done.returncode != 0
+    assert "'-1' is not between 0 and 86400 seconds" in done.stderr
