@@ -24,8 +24,10 @@ from django.db import OperationalError, connection, transaction
 from redis.exceptions import RedisError
 
 from laissez import clock
+from laissez.bulk import copy_in
 from laissez.feed import vocabulary
 from laissez.ids import new_id, new_ids
+from laissez.models import Event
 from laissez.prepared import run
 
 logger = logging.getLogger(__name__)
@@ -199,7 +201,7 @@ def _tell_few(drafts: Sequence[Draft], counts: Counter[str], at: datetime) -> di
 def _tell_many(drafts: Sequence[Draft], counts: Counter[str], at: datetime) -> dict[str, int]:
     """Number events in one statement and copy them in. Returns the last number of each stream."""
     streams = {name: (pk, last_seq) for name, pk, last_seq in _on_streams(_NUMBER, counts, [])}
-    _append(drafts, {name: (pk, last_seq - counts[name] + 1) for name, (pk, last_seq) in streams.items()}, at)
+    copy_in(Event, _COLUMNS, _rows(drafts, streams, counts, at))
     return {name: last_seq for name, (_, last_seq) in streams.items()}
 
 
@@ -216,30 +218,25 @@ def _on_streams(sql: str, counts: Counter[str], more: Sequence[Any]) -> list[tup
     return rows
 
 
-_APPEND = "COPY laissez_event (stream_id, seq, public_id, type, subject, at, data) FROM STDIN"
-_PIECE_ROWS = 500
-_ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_COLUMNS = ("stream_id", "seq", "public_id", "type", "subject", "at", "data")
 
 
-def _append(drafts: Sequence[Draft], first: Mapping[str, tuple[int, int]], at: datetime) -> None:
-    """Write events in one statement, given the id of each stream and its first new number."""
-    when, following = at.isoformat(), {name: number for name, (_, number) in first.items()}
-    streams = {name: pk for name, (pk, _) in first.items()}
-    names, encode = new_ids("evt", at_once=min(len(drafts), _PIECE_ROWS)), json.JSONEncoder().encode
+def _rows(
+    drafts: Sequence[Draft], streams: Mapping[str, tuple[int, int]], counts: Counter[str], at: datetime
+) -> Iterator[tuple[Any, ...]]:
+    """What is copied in of events, given the id of each stream and its last number."""
+    following = {name: last_seq - counts[name] for name, (_, last_seq) in streams.items()}
+    ids, encode = new_ids("evt", at_once=min(len(drafts), _IDS_AT_ONCE)), json.JSONEncoder().encode
     data: Mapping[str, Any] | None = None
     text = ""
-    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(_APPEND) as copy:
-        for start in range(0, len(drafts), _PIECE_ROWS):
-            lines = []
-            for draft in drafts[start : start + _PIECE_ROWS]:
-                number = following[draft.stream]
-                following[draft.stream] = number + 1
-                if draft.data is not data:  # neighbours on two streams often say the same
-                    data, text = draft.data, encode(dict(draft.data)).replace("\\", "\\\\")
-                said = f"{draft.type.translate(_ESCAPED)}\t{draft.subject.translate(_ESCAPED)}"
-                lines.append(f"{streams[draft.stream]}\t{number}\t{next(names)}\t{said}\t{when}\t{text}\n")
-            copy.write("".join(lines))
+    for draft in drafts:
+        following[draft.stream] += 1
+        if draft.data is not data:  # neighbours on two streams often say the same
+            data, text = draft.data, encode(dict(draft.data))
+        yield streams[draft.stream][0], following[draft.stream], next(ids), draft.type, draft.subject, at, text
 
+
+_IDS_AT_ONCE = 500
 
 _CREATE = """
     INSERT INTO laissez_stream (name, last_seq)

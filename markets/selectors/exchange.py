@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
-
 from laissez.clock import rfc3339
+from laissez.prepared import run
 from laissez.records import Reading
 from markets.engine.money import format_price
 from markets.models import Clearing, PriceChange, Quote, Supply
@@ -230,7 +229,7 @@ def entities(cluster: Cluster) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 _LEAVING_AND_WAITING = """
-    SELECT it.type_id, sum(it.leaving), sum(it.waiting) FROM (
+    SELECT it.type_id, sum(it.leaving)::bigint, sum(it.waiting)::bigint FROM (
         SELECT type_id, 1 AS leaving, 0 AS waiting FROM workers_lease WHERE state = 'closing'
         UNION ALL
         SELECT lease.type_id, 1, 0
@@ -238,15 +237,13 @@ _LEAVING_AND_WAITING = """
         WHERE notice.state = 'open' AND lease.state <> 'closing'
         UNION ALL
         SELECT type_id, 0, 1 FROM markets_award WHERE state = 'waiting'
-    ) AS it WHERE it.type_id = ANY(%s) GROUP BY it.type_id
+    ) AS it WHERE it.type_id = ANY(%s::bigint[]) GROUP BY it.type_id
 """
 
 
 def leaving_and_waiting(types: Iterable[int]) -> dict[int, tuple[int, int]]:
     """Count, of types that have any, the units under notice or closing, and the awards that wait."""
-    with connection.cursor() as cursor:
-        cursor.execute(_LEAVING_AND_WAITING, [list(types)])
-        return {type_id: (int(leaving), int(waiting)) for type_id, leaving, waiting in cursor.fetchall()}
+    return {type_id: (leaving, waiting) for type_id, leaving, waiting in run(_LEAVING_AND_WAITING, [list(types)])}
 
 
 def _price(value: int | None) -> str | None:

@@ -38,13 +38,13 @@ def needed_for_many(jobs: Sequence[Job]) -> dict[int, int]:
     columns = ("job_id", "max_price_per_hour", "keep_price_per_hour", "type__cap_price_per_hour")
     rows = Bid.objects.filter(job_id__in=list(needed), closed_at=None)
     for job_id, highest, keep, cap, notice_seconds in rows.values_list(*columns, "type__cluster__notice_seconds"):
-        needed[job_id] = max(needed[job_id], _held(by_id[job_id], notice_seconds, _counted(highest, keep, cap)))
+        needed[job_id] = max(needed[job_id], _held(by_id[job_id], notice_seconds, counted(highest, keep, cap)))
     return needed
 
 
 def needed_by(job: Job, rows: Iterable[tuple[AcceleratorType, int | None, int | None]]) -> int:
     """`needed_for` with rows that are known, or are yet to be written: type, maximum (None: the cap), keep price."""
-    dearest = max((_counted(highest, keep, kind.cap_price_per_hour) for kind, highest, keep in rows), default=0)
+    dearest = max((counted(highest, keep, kind.cap_price_per_hour) for kind, highest, keep in rows), default=0)
     return _held(job, job.cluster.notice_seconds, dearest)
 
 
@@ -65,7 +65,8 @@ def speedup() -> int:
     return speedup
 
 
-def _counted(highest: int | None, keep: int | None, cap: int) -> int:
+def counted(highest: int | None, keep: int | None, cap: int) -> int:
+    """What a row bids at most, once it holds a unit; `highest` None bids the cap."""
     return cap if highest is None else min(cap, max(highest, keep or 0))
 
 

@@ -14,6 +14,7 @@ from laissez.bulk import copy_instances
 from laissez.events import Outbox
 from markets.models import Bid, Notice
 from markets.selectors import rows
+from markets.services import funds
 from workers.models import Job, Lease
 from workers.services import jobs, leases
 
@@ -135,7 +136,7 @@ class OpenBid(NamedTuple):
     @property
     def counted(self) -> int:
         """What it bids for a unit that its job holds."""
-        return _counted(self.highest, self.keep, self.cap)
+        return funds.counted(self.highest, self.keep, self.cap)
 
 
 def open_bids(job_ids: Iterable[int]) -> dict[tuple[int, int], OpenBid]:
@@ -148,12 +149,7 @@ def open_bids(job_ids: Iterable[int]) -> dict[tuple[int, int], OpenBid]:
 
 def counted(bid: Bid) -> int:
     """What a held row bids: its keep price where it has one, at most the cap."""
-    return _counted(bid.max_price_per_hour, bid.keep_price_per_hour, bid.type.cap_price_per_hour)
-
-
-def _counted(highest: int | None, keep: int | None, cap: int) -> int:
-    stated = keep or highest
-    return cap if stated is None else min(cap, stated)
+    return funds.counted(bid.max_price_per_hour, bid.keep_price_per_hour, bid.type.cap_price_per_hour)
 
 
 def _tell(notices: Iterable[Notice], change: str, outbox: Outbox) -> None:
