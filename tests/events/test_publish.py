@@ -246,11 +246,13 @@ def test_a_deadlock_is_tried_again() -> None:
     transact(tell("ops", "market:gemm"))
     orders = [["ops", "market:gemm"], ["market:gemm", "ops"]]
     attempts: list[int] = []
-    both_hold_one = [Signal(), Signal()]
+    both_hold_one, is_through = [Signal(), Signal()], [Signal(), Signal()]
 
     def lock_both(number: int) -> None:
         def work(outbox: Outbox) -> None:
             attempts.append(number)
+            if attempts.count(number) > 1:  # or it might take the other's lock anew before that one wakes
+                assert is_through[1 - number].wait(10)
             for name in orders[number]:
                 Stream.objects.select_for_update().get(name=name)
                 both_hold_one[number].set()
@@ -258,6 +260,7 @@ def test_a_deadlock_is_tried_again() -> None:
             tell("ops")(outbox)
 
         transact(work)
+        is_through[number].set()
 
     assert race(2, lock_both) == [None, None]
     assert len(attempts) == 3
